@@ -3,8 +3,6 @@
 Of templates, deploy/ and shell scripts all lines count, under their folders.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import subprocess

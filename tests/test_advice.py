@@ -19,6 +19,7 @@ from command_lines import is_setting, parser_of
 from crawling import crawl_command, finish, simulated
 from patience import LIMIT_SECS
 from redis_server import RedisServer, free_port
+from text_tables import each
 
 from webcrawl.doctor.diagnosis import ADVICE
 
@@ -105,7 +106,7 @@ def test_each_row_is_about_advice_in_the_code():
     assert [name for name in CURED if not any(name in text for text in ALL)] == []
 
 
-@pytest.mark.parametrize("text", ALL)
+@each("text", *ALL)
 def test_commands_and_settings_in_advice_exist(text):
     for name in re.findall(r"\b[A-Z][A-Z]+_[A-Z_]+\b", text):
         assert is_setting(name), name
@@ -181,9 +182,9 @@ def hive(places):
     return jobdir
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
-    [  # each third in every run
+    *[  # each third in every run
         pytest.param(name, marks=[pytest.mark.long] * (at % 3 > 0)) for at, name in enumerate(ROWS)
     ],
 )

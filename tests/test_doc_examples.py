@@ -13,6 +13,7 @@ import warm
 from crawling import simulated
 from patience import SLOWNESS
 from test_docs import PAGES
+from text_tables import each
 
 from webcrawl.crawl.job.kept_checkpoints import KeptCheckpoints
 
@@ -112,7 +113,7 @@ def made_by(words):
     return ranks + [word for word in named if word != "-" and ":" not in word]
 
 
-@pytest.mark.parametrize("page", PAGES_RUN)
+@each("page", *PAGES_RUN)
 def test_each_command_of_a_page_does_what_the_page_says(crawled, tmp_path, page):
     made, web = crawled
     place = shutil.copytree(made, tmp_path / "place", symlinks=True)

@@ -1,17 +1,15 @@
 """The documents: their tables, commands, files and links are those of the code."""
 
-from __future__ import annotations
-
 import ast
 import pkgutil
 import re
 import shlex
 from pathlib import Path
 
-import pytest
 from command_lines import is_setting, parser_of
 from scrapy.settings import default_settings
 from scrapy.utils.project import get_project_settings
+from text_tables import each
 
 import webcrawl.settings as own_settings
 from webcrawl.commands.crawl import EXIT_CODES
@@ -194,7 +192,7 @@ def code_lines(page):
     return [*indented, *(line.strip() for block in fenced for line in block.splitlines())]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each("page", *PAGES)
 def test_each_command_of_a_page_can_be_parsed(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where the files are that the commands read
     for name in ("hosts.txt", "removed.txt"):
@@ -245,7 +243,7 @@ def spans(text):
 # --- files and links
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each("page", *PAGES)
 def test_each_file_or_class_that_a_page_names_is_there(page):
     folders = "|".join(FOLDERS)
     named = re.findall(r"`([\w./-]+\.(?:py|md|toml|cfg))`", PAGES[page])
@@ -256,7 +254,7 @@ def test_each_file_or_class_that_a_page_names_is_there(page):
         assert any(f"/{file}".endswith(f"/{name.rstrip('/')}") for file in FILES), name
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each("page", *PAGES)
 def test_each_link_of_a_page_leads_somewhere(page):
     for link in re.findall(r"\]\((?!https?:)(.+?)\)", PAGES[page]):
         path, _, anchor = link.partition("#")
@@ -315,7 +313,7 @@ CODE = {*re.findall(r"\w+", re.sub('""".*?"""', "", "".join(SOURCES.values()), f
 OTHERS = {"PageRank", "ReplayWeb", "TigerBeetle"}
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@each("package", *PACKAGES)
 def test_the_page_of_a_package_names_what_there_is(package):
     """Modules, files, settings, classes and functions."""
     page, folder = PACKAGES[package], ROOT / package

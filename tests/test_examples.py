@@ -11,11 +11,11 @@ import textwrap
 from pathlib import Path
 
 import duckdb
-import pytest
 import warm
 import yaml
 from compose_spec import PyCompose
 from linked_site import pages_of, served
+from text_tables import each
 
 import webcrawl.settings as own_settings
 
@@ -117,6 +117,6 @@ def test_the_compose_file_is_one_and_names_what_there_is():
     ]
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+@each("path", *sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_each_example_is_in_the_list(path):
     assert f"]({path.name})" in (EXAMPLES / "README.md").read_text()

@@ -1,7 +1,5 @@
 """Three habits that make code hard to read, counted in webcrawl/ and bounded."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -10,11 +10,10 @@ import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-import pytest
 import test_clock
 import test_randomness
 from conftest import starts_crawls
-from text_tables import lines, words
+from text_tables import each, lines, words
 
 ROOT = Path(__file__).parent.parent
 
@@ -219,7 +218,7 @@ def test_every_room_has_its_floor():
     assert rooms == FLOOR.keys()
 
 
-@pytest.mark.parametrize("room", sorted(FLOOR))
+@each("room", *sorted(FLOOR))
 def test_room_imports_only_what_lies_beneath_it(room):
     wrong = {
         module.name: above
@@ -252,7 +251,7 @@ def test_the_core_imports_no_add_on():
     assert found == {}
 
 
-@pytest.mark.parametrize("room", sorted(INSIDE))
+@each("room", *sorted(INSIDE))
 def test_rooms_inside_import_only_what_lies_beneath_them(room):
     floors = INSIDE[room]
     floor = {inner: number for number, rooms in enumerate(floors) for inner in rooms}
@@ -293,13 +292,11 @@ def test_no_circle_of_modules_at_run_time():
     assert left == set()
 
 
-@pytest.mark.parametrize(
-    ("name", "rooms"),
-    [
-        ("simweb", set()),
-        # The judge does not rest on what it judges.
-        ("jobs.audit", {"configuration", "errors", "urls", "wording"}),
-    ],
+@each(
+    "name rooms",
+    ("simweb", set()),
+    # The judge does not rest on what it judges.
+    ("jobs.audit", {"configuration", "errors", "urls", "wording"}),
 )
 def test_rooms_that_rest_on_little_of_the_crawler(name, rooms):
     own = [module for module in modules() if f"{module.name}.".startswith(f"{name}.")]
@@ -447,13 +444,11 @@ def test_engine_module_is_where_private_attributes_are_found():
     assert "_slot" in found
 
 
-@pytest.mark.parametrize(
-    ("folder", "pins"),
-    [
-        ("webcrawl", [BASE, MODULES]),
-        ("tests", [BASE, MODULES, DEV, DATASETS, WEBSUB]),
-        ("benchmarks", [BASE, MODULES, DEV, PEERS]),
-    ],
+@each(
+    "folder pins",
+    ("webcrawl", [BASE, MODULES]),
+    ("tests", [BASE, MODULES, DEV, DATASETS, WEBSUB]),
+    ("benchmarks", [BASE, MODULES, DEV, PEERS]),
 )
 def test_what_is_imported_is_pinned(folder, pins):
     lines = [line for name in pins for line in (ROOT / name).read_text().splitlines()]
@@ -475,16 +470,14 @@ def test_what_is_imported_is_pinned(folder, pins):
     assert unpinned == set()
 
 
-@pytest.mark.parametrize("name", [BASE, MODULES, DEV, DOCS, PYWB, WEBSUB])
+@each("name", BASE, MODULES, DEV, DOCS, PYWB, WEBSUB)
 def test_every_pin_is_exact_and_says_what_needs_it(name):
     lines = [line for line in (ROOT / name).read_text().splitlines() if line and line[0] != "#"]
     assert lines
     assert [line for line in lines if line[:3] != "-c " and not PIN.fullmatch(line)] == []
 
 
-@pytest.mark.parametrize(
-    "name", [BASE, MODULES, DEV, DOCS, PYWB, WEBSUB, PEERS, "requirements-lock.in"]
-)
+@each("name", BASE, MODULES, DEV, DOCS, PYWB, WEBSUB, PEERS, "requirements-lock.in")
 def test_the_lock_has_each_pin_with_hashes_and_nothing_else(name):
     """No index, link or file of the machine that made it."""
     named = (ROOT / name).read_text().splitlines()

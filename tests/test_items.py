@@ -1,7 +1,5 @@
 """What processing modules receive."""
 
-from __future__ import annotations
-
 import io
 
 import pytest
@@ -10,7 +8,7 @@ from itemadapter import ItemAdapter
 from parsel import Selector
 from scrapy.settings import default_settings
 from scrapy.utils.misc import load_object
-from text_tables import cases, table, words
+from text_tables import cases, each, table, words
 
 import webcrawl.crawl.lease.page_builder  # noqa: F401  # makes Pages items
 from webcrawl.items import Link, Page, RobotsDirectives
@@ -41,7 +39,7 @@ def test_page_is_a_scrapy_item():
 EXPORTERS = default_settings.FEED_EXPORTERS_BASE
 
 
-@pytest.mark.parametrize("kind", EXPORTERS)
+@each("kind", *EXPORTERS)
 def test_feed_exports_write_text_and_numbers_and_all_else_by_its_name(kind):
     one = page(
         "<p>é\0".encode(),
@@ -147,9 +145,9 @@ def test_header_is_found_in_any_case_and_the_first_counts():
     assert one.header("Age") is None
 
 
-@pytest.mark.parametrize(
-    ("content_type", "names"),
-    table("""
+@each(
+    "content_type names",
+    *table("""
         text/html             | html body br p
         none                  | html body br p
         application/xhtml+xml | html body br p

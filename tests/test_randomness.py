@@ -2,8 +2,7 @@
 
 import ast
 
-import pytest
-from text_tables import table
+from text_tables import each, table
 
 from webcrawl import randomness
 
@@ -28,9 +27,9 @@ def draws(node):
     return False
 
 
-@pytest.mark.parametrize(
-    ("source", "drawn"),
-    table("""
+@each(
+    "source drawn",
+    *table("""
         import secrets                          | yes
         from uuid import uuid4                  | yes
         f(random.random())                      | yes

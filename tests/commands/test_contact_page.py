@@ -1,11 +1,9 @@
 """The page about the crawler, as it is written from the settings."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
-import pytest
 import warm
+from text_tables import each
 
 _GIVEN = {
     "CRAWLER_CONTACT": "bot@example.org",
@@ -78,17 +76,15 @@ def test_a_page_at_crawler_contact_names_a_mail_address(tmp_path):
     assert "(+https://example.org/mybot)" in page
 
 
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ({}, "CRAWLER_CONTACT is empty: the page must say whom to contact."),
-        (
-            {"CRAWLER_CONTACT": "https://example.org/"},
-            "CRAWLER_CONTACT is https://example.org/, the",
-        ),
-        ({"CRAWLER_CONTACT": "nobody"}, "CRAWLER_CONTACT must be the http(s) URL"),
-        ({**_GIVEN, "POLITENESS_PROFILE": "x"}, "POLITENESS_PROFILE must be"),
-    ],
+@each(
+    "given sentence",
+    ({}, "CRAWLER_CONTACT is empty: the page must say whom to contact."),
+    (
+        {"CRAWLER_CONTACT": "https://example.org/"},
+        "CRAWLER_CONTACT is https://example.org/, the",
+    ),
+    ({"CRAWLER_CONTACT": "nobody"}, "CRAWLER_CONTACT must be the http(s) URL"),
+    ({**_GIVEN, "POLITENESS_PROFILE": "x"}, "POLITENESS_PROFILE must be"),
 )
 def test_a_page_that_cannot_be_written_is_reported_in_one_sentence(tmp_path, given, sentence):
     run, page = written(tmp_path, **given)

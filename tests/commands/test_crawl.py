@@ -1,7 +1,5 @@
 """``scrapy crawl`` as a shell sees it: exit codes, one sentence for bad input, nothing changed."""
 
-from __future__ import annotations
-
 import dataclasses
 import gzip
 import os
@@ -28,7 +26,7 @@ from patience import LIMIT_SECS
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.crawl.builder import ProcessBuilder
 from webcrawl.crawl.job.state_directory import PreparedState, StateDirectory, read_state
@@ -159,7 +157,7 @@ def stopped(command, stopped_job, jobdir):
 # --- exit codes
 
 
-@pytest.mark.parametrize("secs", [0, 0.5])
+@each("secs", 0, 0.5)
 def test_0_when_a_signal_stopped_it_even_while_it_began(command, secs):
     running = start_crawl(command(POLITENESS_MIN_DELAY=20))
     time.sleep(secs)
@@ -238,7 +236,7 @@ def test_help_is_that_of_the_command():
     assert "-s JOBDIR=DIR job directory (default for web: crawls/web; other spiders: none" in told
 
 
-@pytest.mark.parametrize("name", ["why", "wacz"])
+@each("name", "why", "wacz")
 def test_help_names_the_default_job(name):
     said = finish([sys.executable, "-m", "scrapy", name, "-h"])
     assert "\nJOBDIR defaults to the setting JOBDIR (crawls/web).\n" in said
@@ -250,14 +248,12 @@ def test_help_of_replay_gives_an_own_module_a_directory():
     assert " -o titles " in example
 
 
-@pytest.mark.parametrize(
-    ("named", "said"),
-    [
-        (["wbe"], "there is no spider wbe; choose from: walk, web"),
-        ([], "give one spider, for example: scrapy crawl web -a seeds=FILE"),
-        (["web", "other"], "give one spider, for example: scrapy crawl web -a seeds=FILE"),
-        (["web", "-a", "seeds=a", "-a", "seeds=b"], "-a seeds is given more than once"),
-    ],
+@each(
+    "named said",
+    (["wbe"], "there is no spider wbe; choose from: walk, web"),
+    ([], "give one spider, for example: scrapy crawl web -a seeds=FILE"),
+    (["web", "other"], "give one spider, for example: scrapy crawl web -a seeds=FILE"),
+    (["web", "-a", "seeds=a", "-a", "seeds=b"], "-a seeds is given more than once"),
 )
 def test_one_spider_has_to_be_named_and_each_argument_once(jobdir, named, said):
     output = crawl(*named, jobdir=jobdir)
@@ -266,14 +262,12 @@ def test_one_spider_has_to_be_named_and_each_argument_once(jobdir, named, said):
     assert not list(jobdir.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        ({"seeds": "x", "depth": "3", "colour": "red"}, ["no argument colour, depth"]),
-        ({}, ["-a seeds=FILE"]),
-        ({"seeds": ""}, ["-a seeds=FILE"]),
-        ({"seeds": " , ,"}, ["-a seeds=FILE"]),
-    ],
+@each(
+    "arguments parts",
+    ({"seeds": "x", "depth": "3", "colour": "red"}, ["no argument colour, depth"]),
+    ({}, ["-a seeds=FILE"]),
+    ({"seeds": ""}, ["-a seeds=FILE"]),
+    ({"seeds": " , ,"}, ["-a seeds=FILE"]),
 )
 def test_the_web_spider_takes_seeds_and_nothing_else(jobdir, arguments, parts):
     crawler = get_crawler(
@@ -293,15 +287,13 @@ def test_seeds_may_be_several_files_and_arguments_of_scrapyd_s_pass(web, command
     assert stats_of(jobdir)["seeds/read"] == 2
 
 
-@pytest.mark.parametrize(
-    ("seeds", "code", "is_there"),
-    [
-        ("nowhere.txt", 2, False),
-        ("nowhere.txt", 2, True),
-        ("http://a.test/,nowhere.txt", 2, True),
-        ("-", 2, False),
-        ("seeds.txt", 1, False),
-    ],
+@each(
+    "seeds code is_there",
+    ("nowhere.txt", 2, False),
+    ("nowhere.txt", 2, True),
+    ("http://a.test/,nowhere.txt", 2, True),
+    ("-", 2, False),
+    ("seeds.txt", 1, False),
 )
 def test_a_crawl_that_never_started_leaves_no_job(user_module, tmp_path, seeds, code, is_there):
     user_module("modules", OPENED)
@@ -365,30 +357,28 @@ def test_a_crawl_outlives_its_standard_error(command, tmp_path):
 # --- settings and directories
 
 
-@pytest.mark.parametrize(
-    ("settings", "parts"),
-    [
-        ({"FRONTIER_PRIORITIZER": "builtins.int"}, ["FRONTIER_PRIORITIZER", "cannot be used"]),
-        (
-            {"FRONTIER_SELECTOR": "webcrawl.hosts.politeness.preconditions.host_of"},
-            ["FRONTIER_SELECTOR", "cannot be used"],
-        ),
-        (
-            {"FRONTIER_FRONT_END": "builtins.dict"},
-            ["FRONTIER_FRONT_END", "lacks size, def open, def push"],
-        ),
-        ({"URL_FILTERS": "mine.Filter"}, ["URL_FILTERS must be a dictionary (JSON), not"]),
-        ({"HOSTS_FILE": "/proc/version"}, ["HOSTS_FILE", "line 1 does not begin with an address"]),
-        ({"POLITENESS_POLICY": 5}, ["POLITENESS_POLICY", "cannot be loaded"]),
-        ({"SEEN_ELIMINATOR": "webcrawl.crawl.links.submission.LinkSubmitter"}, ["SEEN_ELIMINATOR"]),
-        ({"DOWNLOAD_TIMEOUT": 900}, ["FRONTIER_LEASE_SECS is 900", "DOWNLOAD_TIMEOUT, 900"]),
-        ({"DOWNLOADER": "scrapy.core.downloader.Downloader"}, ["DOWNLOADER must be webcrawl"]),
-        ({"DOWNLOAD_FAIL_ON_DATALOSS": ""}, ["DOWNLOAD_FAIL_ON_DATALOSS must be true or false"]),
-        ({"USER_AGENT": "!"}, ["USER_AGENT"]),
-        ({"REVISIT_MAX_SECS": 3600}, ["REVISIT_MIN_SECS must be at most REVISIT_MAX_SECS"]),
-        ({"REVISIT_MAX_SECS": 1e10}, ["REVISIT_MAX_SECS must be at most 3153600000"]),
-        ({"POLITENESS_MIN_DELAY": 200}, ["below the minimum"]),
-    ],
+@each(
+    "settings parts",
+    ({"FRONTIER_PRIORITIZER": "builtins.int"}, ["FRONTIER_PRIORITIZER", "cannot be used"]),
+    (
+        {"FRONTIER_SELECTOR": "webcrawl.hosts.politeness.preconditions.host_of"},
+        ["FRONTIER_SELECTOR", "cannot be used"],
+    ),
+    (
+        {"FRONTIER_FRONT_END": "builtins.dict"},
+        ["FRONTIER_FRONT_END", "lacks size, def open, def push"],
+    ),
+    ({"URL_FILTERS": "mine.Filter"}, ["URL_FILTERS must be a dictionary (JSON), not"]),
+    ({"HOSTS_FILE": "/proc/version"}, ["HOSTS_FILE", "line 1 does not begin with an address"]),
+    ({"POLITENESS_POLICY": 5}, ["POLITENESS_POLICY", "cannot be loaded"]),
+    ({"SEEN_ELIMINATOR": "webcrawl.crawl.links.submission.LinkSubmitter"}, ["SEEN_ELIMINATOR"]),
+    ({"DOWNLOAD_TIMEOUT": 900}, ["FRONTIER_LEASE_SECS is 900", "DOWNLOAD_TIMEOUT, 900"]),
+    ({"DOWNLOADER": "scrapy.core.downloader.Downloader"}, ["DOWNLOADER must be webcrawl"]),
+    ({"DOWNLOAD_FAIL_ON_DATALOSS": ""}, ["DOWNLOAD_FAIL_ON_DATALOSS must be true or false"]),
+    ({"USER_AGENT": "!"}, ["USER_AGENT"]),
+    ({"REVISIT_MAX_SECS": 3600}, ["REVISIT_MIN_SECS must be at most REVISIT_MAX_SECS"]),
+    ({"REVISIT_MAX_SECS": 1e10}, ["REVISIT_MAX_SECS must be at most 3153600000"]),
+    ({"POLITENESS_MIN_DELAY": 200}, ["below the minimum"]),
 )
 def test_invalid_settings_are_found_before_the_disk_is_touched(jobdir, settings, parts):
     project = Settings()
@@ -400,13 +390,11 @@ def test_invalid_settings_are_found_before_the_disk_is_touched(jobdir, settings,
     assert not list(jobdir.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("settings", "parts"),
-    [
-        ({"SCHEDULER": "scrapy.core.scheduler.Scheduler"}, ["SCHEDULER=webcrawl"]),
-        ({"JOBDIR": ""}, ["JOBDIR is empty"]),
-        ({"JOBDIR": "/proc/nowhere"}, ["JOBDIR /proc/nowhere cannot be used"]),
-    ],
+@each(
+    "settings parts",
+    ({"SCHEDULER": "scrapy.core.scheduler.Scheduler"}, ["SCHEDULER=webcrawl"]),
+    ({"JOBDIR": ""}, ["JOBDIR is empty"]),
+    ({"JOBDIR": "/proc/nowhere"}, ["JOBDIR /proc/nowhere cannot be used"]),
 )
 def test_an_invalid_setting_is_reported_in_a_sentence(jobdir, settings, parts):
     said = crawl("web", "-a", "seeds=a.com", jobdir=jobdir, **settings)
@@ -470,15 +458,13 @@ def has_a_frontier_that_cannot_be_decoded(jobdir):
     has_a_part_that_cannot_be_decoded(jobdir, "shards/00", "frontier")
 
 
-@pytest.mark.parametrize(
+@each(
     "damage",
-    [
-        names_no_manifest,
-        has_another_byte,
-        has_half_a_run,
-        has_a_part_that_cannot_be_decoded,
-        has_a_frontier_that_cannot_be_decoded,
-    ],
+    names_no_manifest,
+    has_another_byte,
+    has_half_a_run,
+    has_a_part_that_cannot_be_decoded,
+    has_a_frontier_that_cannot_be_decoded,
 )
 def test_a_damaged_job_is_a_sentence_and_nothing_is_changed(stopped, jobdir, damage):
     damage(jobdir)
@@ -562,7 +548,7 @@ def test_a_crawl_with_nothing_to_fetch_is_not_a_success(command, tmp_path):
         )
 
 
-@pytest.mark.parametrize(("mode", "warns"), [(0o755, False), (0o720, True), (0o702, True)])
+@each("mode warns", (0o755, False), (0o720, True), (0o702, True))
 def test_a_job_directory_that_others_may_write_to_gets_a_warning(command, jobdir, mode, warns):
     jobdir.chmod(mode)
     said = finish(command(CLOSESPIDER_PAGECOUNT=1))

@@ -1,7 +1,5 @@
 """webcrawl in a Scrapy project of the user's own, as docs/start/scrapy.md says it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

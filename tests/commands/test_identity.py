@@ -1,7 +1,5 @@
 """The command that makes, shows and checks what site owners see of the crawler."""
 
-from __future__ import annotations
-
 import json
 import re
 import ssl
@@ -13,7 +11,7 @@ import trustme
 import warm
 from http_site import HttpSite, serving
 from scrapy.settings import Settings
-from text_tables import table
+from text_tables import each, table
 from verifying import Verifier, verifier_of
 
 from webcrawl.identity.keys import read_key
@@ -188,7 +186,7 @@ def test_the_key_is_there_at_every_instant_of_a_rotation(bot):
     }
 
 
-@pytest.mark.parametrize("wanted", ["string", "dictionary"])
+@each("wanted", "string", "dictionary")
 def test_check_says_which_form_a_site_accepts(bot, wanted):
     bot.verifier = Verifier(read_key(bot.path / "key.pem"), agent=bot.url, form=wanted)
     run = bot.run("check", f"{bot.url}/signed")

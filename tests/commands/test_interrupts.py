@@ -1,14 +1,12 @@
 """Ctrl-C while a command is still importing: a sentence, not a traceback."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
 import pytest
 import warm
 from crawling import ROOT
-from text_tables import cases
+from text_tables import cases, each
 
 SENTENCE = "Stopped by Ctrl-C. Run the same command again to continue.\n"
 #: Press Ctrl-C at the Nth import after that of the project's settings, in a command of Scrapy.
@@ -45,9 +43,7 @@ def started(*words):
 
 
 @pytest.mark.cures("Stopped by Ctrl-C. Run the same command again to continue.")
-@pytest.mark.parametrize(
-    "imports", [60, *(pytest.param(number, marks=pytest.mark.long) for number in (5, 200))]
-)
+@each("imports", 60, long=(5, 200))
 @cases(
     "words",
     """

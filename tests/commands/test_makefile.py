@@ -1,7 +1,5 @@
 """``make crawl``: what it installs, and its settings: a newcomer's first crawl ends soon."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import shlex

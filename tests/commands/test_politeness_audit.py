@@ -1,7 +1,5 @@
 """``scrapy politeness-audit`` as a user runs it."""
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json
@@ -14,6 +12,7 @@ import warm
 from access_lines import simweb_line
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
+from text_tables import each
 
 from webcrawl.crawl.job.state_directory import StateDirectory
 from webcrawl.crawl.lease.outcome_log import INFO_LOG
@@ -161,12 +160,10 @@ def test_text_from_clients_cannot_control_the_terminal(audit):
     assert r"/\x1b]0;owned\x07" in out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["no.log", "--delay", 1], "cannot read no.log: No such file or directory"),
-        (["good.log"], "No delay is known, so nothing was checked: give the required one with"),
-    ],
+@each(
+    "arguments sentence",
+    (["no.log", "--delay", 1], "cannot read no.log: No such file or directory"),
+    (["good.log"], "No delay is known, so nothing was checked: give the required one with"),
 )
 def test_unusable_input_is_one_sentence_and_exit_code_2(
     tmp_path, monkeypatch, capsys, arguments, sentence
@@ -187,19 +184,17 @@ OWN_LINES = "".join(
 )
 
 
-@pytest.mark.parametrize(
-    ("kept", "options", "code"),
-    [
-        ({}, [], 1),  # three seconds are the profile's
-        ({"POLITENESS_MIN_DELAY": "2.9"}, [], 0),
-        ({"DOWNLOAD_DELAY": "3.1"}, [], 1),
-        (NIELSEN, [], 1),
-        ({"POLITENESS_MIN_DELAY": "2.9"}, ["--delay", 3], 1),
-        ({"POLITENESS_MIN_DELAY": "2.9"}, ["--key", "domain"], 2),
-        ({"POLITENESS_POLICY": "my.Policy"}, [], 2),
-        ({"POLITENESS_POLICY": "my.Policy"}, ["--delay", 1], 0),
-        (None, [], 2),
-    ],
+@each(
+    "kept options code",
+    ({}, [], 1),  # three seconds are the profile's
+    ({"POLITENESS_MIN_DELAY": "2.9"}, [], 0),
+    ({"DOWNLOAD_DELAY": "3.1"}, [], 1),
+    (NIELSEN, [], 1),
+    ({"POLITENESS_MIN_DELAY": "2.9"}, ["--delay", 3], 1),
+    ({"POLITENESS_MIN_DELAY": "2.9"}, ["--key", "domain"], 2),
+    ({"POLITENESS_POLICY": "my.Policy"}, [], 2),
+    ({"POLITENESS_POLICY": "my.Policy"}, ["--delay", 1], 0),
+    (None, [], 2),
 )
 def test_a_jobs_own_log_is_judged_by_the_delay_of_its_settings(
     tmp_path, capsys, kept, options, code

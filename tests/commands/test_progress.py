@@ -1,11 +1,9 @@
 """The progress of a command, on a terminal."""
 
-from __future__ import annotations
-
 import io
 import sys
 
-import pytest
+from text_tables import each
 
 from webcrawl import commands
 from webcrawl.commands import progress, progress_in_bytes
@@ -17,7 +15,7 @@ class Stream(io.StringIO):
         self.isatty = lambda: is_terminal
 
 
-@pytest.mark.parametrize("is_terminal", [True, False])
+@each("is_terminal", True, False)
 def test_a_count_is_shown_on_a_terminal_and_erased_at_the_end(monkeypatch, is_terminal):
     monkeypatch.setattr(sys, "stderr", Stream(is_terminal))
     with progress("URLs") as on_progress:

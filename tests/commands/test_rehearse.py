@@ -1,7 +1,5 @@
 """Rehearsals: the command line as it is, in virtual time, the same for the same seed."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -9,6 +7,7 @@ import sys
 import pytest
 import warm
 from crawling import ROOT, access_log, impolite
+from text_tables import each
 
 _SEEDS = "seeds=example.org,https://news.test/a/page?of=today"
 _MODULE = """
@@ -101,16 +100,14 @@ def test_seeds_from_standard_input_and_feed_files_stay_in_the_rehearsal(tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["own"]
 
 
-@pytest.mark.parametrize(
-    ("command", "why"),
-    [
-        (["crawl"], "Put a crawl command after --"),
-        (["shell", "http://example.org/"], "Put a crawl command after --"),
-        (["crawl", "nobody"], "There is no spider nobody"),
-        (["crawl", "web", "-s", "ITEM_PIPELINES={a"], "ITEM_PIPELINES={a cannot be read"),
-        (["crawl", "web"], "A rehearsal must know the seeds"),
-        (["crawl", "web", "-a", "seeds=/no/such/file.txt"], "/no/such/file.txt"),
-    ],
+@each(
+    "command why",
+    (["crawl"], "Put a crawl command after --"),
+    (["shell", "http://example.org/"], "Put a crawl command after --"),
+    (["crawl", "nobody"], "There is no spider nobody"),
+    (["crawl", "web", "-s", "ITEM_PIPELINES={a"], "ITEM_PIPELINES={a cannot be read"),
+    (["crawl", "web"], "A rehearsal must know the seeds"),
+    (["crawl", "web", "-a", "seeds=/no/such/file.txt"], "/no/such/file.txt"),
 )
 def test_a_command_that_cannot_be_rehearsed_is_refused(tmp_path, command, why):
     done = rehearse(tmp_path / "rehearsal", *command)

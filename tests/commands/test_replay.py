@@ -1,7 +1,5 @@
 """scrapy replay over the WARC files of a real crawl."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -16,6 +14,7 @@ import warm
 from crawling import ROOT, clean_web, crawl_command, finish, refusal, warc_pages, warc_urls
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from patience import LIMIT_SECS
+from text_tables import each
 
 from webcrawl.pipelines.main_text import CONTENT_TYPES
 
@@ -255,16 +254,14 @@ def test_pages_go_through_a_chain_of_storages_and_come_back_from_larms(crawled, 
     assert done.stderr == f"larm: There is no page http://nowhere.test/ in {directory}.\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (
-            ["no.warc.gz"],
-            "replay: There is no file no.warc.gz: give a job, WARC files or LARM directories.",
-        ),
-        (["-s", "JOBDIR=no-job"], "replay: There is no file no-job: give a job, WARC files or"),
-        (["README.md"], "README.md is damaged after byte 0: "),
-    ],
+@each(
+    "arguments sentence",
+    (
+        ["no.warc.gz"],
+        "replay: There is no file no.warc.gz: give a job, WARC files or LARM directories.",
+    ),
+    (["-s", "JOBDIR=no-job"], "replay: There is no file no-job: give a job, WARC files or"),
+    (["README.md"], "README.md is damaged after byte 0: "),
 )
 def test_bad_input_is_one_sentence(arguments, sentence):
     assert sentence in refusal("replay", *arguments)

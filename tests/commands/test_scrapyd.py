@@ -1,7 +1,5 @@
 """The project under a real scrapyd: deployed, scheduled, cancelled, resumed."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -17,6 +17,7 @@ import msgspec
 import pytest
 from msgspec.inspect import type_info
 from test_imports import modules
+from text_tables import each
 
 from webcrawl.configuration.decoding import MOST, UndecodableError, converter
 from webcrawl.crawl.job.control_journal import Journal, last_changes
@@ -152,7 +153,7 @@ def test_the_table_has_the_decoders_of_all_rooms():
     assert len(DECODERS) >= 40
 
 
-@pytest.mark.parametrize("decoder", DECODERS)
+@each("decoder", *DECODERS)
 def test_any_bytes_give_a_value_or_one_exception(decoder):
     good = decoder.encoded(decoder.samples[0])
     assert decoder.decode(good) is not None
@@ -166,16 +167,17 @@ def test_any_bytes_give_a_value_or_one_exception(decoder):
     assert len(said) > len(good) / 2
 
 
-@pytest.mark.parametrize("decoder", [one for one in DECODERS if len(one.values[0].samples) > 1])
+@each("decoder", *[one for one in DECODERS if len(one.values[0].samples) > 1])
 def test_no_float_is_infinite_or_not_a_number_or_too_large(decoder):
     for bad in decoder.samples[1:]:
         with pytest.raises(UndecodableError):
             decoder.decode(decoder.encoded(bad))
 
 
-@pytest.mark.parametrize(
-    ("decode_one", "kind", "required"),
-    [(decode, Entry, ["http://a.test/", "a.test"]), (decode_history, History, [])],
+@each(
+    "decode_one kind required",
+    (decode, Entry, ["http://a.test/", "a.test"]),
+    (decode_history, History, []),
 )
 def test_numbers_of_entries_and_histories_have_bounds(decode_one, kind, required):
     good = [*msgspec.to_builtins(kind(*required), builtin_types=(bytes,))]
@@ -198,7 +200,7 @@ def test_the_largest_numbers_of_an_entry_are_read():
     assert decode_history(encode_history(history)) == history
 
 
-@pytest.mark.parametrize("value", [[], {"born_at": "nan"}, {"shards": "-1"}, {"round": "9" * 30}])
+@each("value", [], {"born_at": "nan"}, {"shards": "-1"}, {"round": "9" * 30})
 def test_a_value_of_another_type_is_refused(value):
     with pytest.raises(UndecodableError):
         converter(HiveState, strict=False)(value)
@@ -269,7 +271,7 @@ CALLERS: dict[str, Reader] = {
 }
 
 
-@pytest.mark.parametrize("name", CALLERS)
+@each("name", *CALLERS)
 def test_callers_keep_their_sentences(name, tmp_path):
     read, allowed = CALLERS[name]
     for data in hostile():

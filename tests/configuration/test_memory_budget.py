@@ -1,7 +1,5 @@
 """MEMORY_BUDGET: divided by shares, what is given goes before, and the sum stays below it."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -9,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.settings import Settings
 from scrapy.utils.project import get_project_settings
+from text_tables import each
 
 from webcrawl.configuration.memory_budget import TABLE, size_of, sizes
 from webcrawl.errors import FatalError
@@ -58,20 +57,18 @@ def test_twice_the_budget_is_twice_of_everything_that_has_no_bound():
         assert two[name] // 2 == pytest.approx(one[name], abs=1), name
 
 
-@pytest.mark.parametrize(
-    ("values", "sentence"),
-    [
-        (
-            {"MEMORY_BUDGET": 10_000_000},
-            "MEMORY_BUDGET must be at least 10240000 bytes; it is 10000000.",
-        ),
-        (
-            {"MEMORY_BUDGET": 1 << 28, "SEEN_BUFFER_SIZE": 1 << 22, "SEEN_CACHE_SIZE": 1000},
-            "of them for SEEN_BUFFER_SIZE, SEEN_CACHE_SIZE; it",
-        ),
-        ({"MEMORY_BUDGET": "much"}, "MEMORY_BUDGET must be a whole number of at least 1, not"),
-        ({"SEEN_CACHE_SIZE": 0}, "SEEN_CACHE_SIZE must be a whole number of at least 1, not 0"),
-    ],
+@each(
+    "values sentence",
+    (
+        {"MEMORY_BUDGET": 10_000_000},
+        "MEMORY_BUDGET must be at least 10240000 bytes; it is 10000000.",
+    ),
+    (
+        {"MEMORY_BUDGET": 1 << 28, "SEEN_BUFFER_SIZE": 1 << 22, "SEEN_CACHE_SIZE": 1000},
+        "of them for SEEN_BUFFER_SIZE, SEEN_CACHE_SIZE; it",
+    ),
+    ({"MEMORY_BUDGET": "much"}, "MEMORY_BUDGET must be a whole number of at least 1, not"),
+    ({"SEEN_CACHE_SIZE": 0}, "SEEN_CACHE_SIZE must be a whole number of at least 1, not 0"),
 )
 def test_impossible_budgets_end_with_one_sentence(values, sentence):
     with pytest.raises(FatalError, match=re.escape(sentence)):

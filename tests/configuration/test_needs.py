@@ -90,7 +90,7 @@ def test_every_setting_has_a_row():
     assert named & ALWAYS == set()
 
 
-@pytest.mark.parametrize(("need", "name"), ROWS)
+@each("need name", *ROWS)
 def test_a_setting_that_lacks_what_it_needs_is_named(need, name):
     spider = OtherSpider if need == WEB_SPIDER else WebSpider
     given = another_value(name)

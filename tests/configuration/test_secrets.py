@@ -1,11 +1,9 @@
 """Settings as they may be shown: what is hidden, and what is not."""
 
-from __future__ import annotations
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.settings import BaseSettings, default_settings
+from text_tables import each
 
 from webcrawl import settings
 from webcrawl.configuration.secrets import mask, masked_error
@@ -27,7 +25,7 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
+@each("place", *PLACES)
 @given(secret=st.text("aA0!%()*+,-.:=@^_`|~", min_size=1))
 def test_a_secret_is_hidden_wherever_it_stands(place, secret):
     text, shown = place.replace("$", secret), PLACES[place]
@@ -50,7 +48,7 @@ def test_what_is_no_secret_is_shown_as_it_is():
             assert mask(name, value) == value
 
 
-@pytest.mark.parametrize("url", ["redis://:pa/ss@h", "redis://:1#pa@h", "redis://me:pa?ss@h"])
+@each("url", "redis://:pa/ss@h", "redis://:1#pa@h", "redis://me:pa?ss@h")
 def test_a_password_that_is_not_escaped_is_hidden_and_not_quoted(url):
     assert mask("REDIS_URL", url) == "redis://***@h"
     assert masked_error(ValueError("no port: 'pa'"), url) == "no port: '***'"

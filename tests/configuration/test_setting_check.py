@@ -1,7 +1,5 @@
 """Settings that cannot be are one sentence, whoever reads them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import types
@@ -40,9 +38,9 @@ def test_settings_of_scrapy_redis_are_no_slips():
     both(settings(REDIS_HOST="a", REDIS_ITEMS_KEY="k", REDIS_START_URLS_AS_SET=True))
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "sentence"),
-    table("""
+@each(
+    "name value sentence",
+    *table("""
         LOG_LEVEL | LOUD | LOG_LEVEL must be CRITICAL or .*, not 'LOUD'
         LOG_FILE | /no/such/x | LOG_FILE /no/such/x cannot be written: No such file
         LOG_FILE | / | LOG_FILE / cannot be written: Is a directory
@@ -97,24 +95,22 @@ def test_impossible_values_of_settings_end_with_a_sentence(name, value, sentence
         both(settings(**{name: value}))
 
 
-@pytest.mark.parametrize(
+@each(
     "given",
-    [
-        {"ITEM_PIPELINES": {"webcrawl.pipelines.warc.WarcPipeline": None}},
-        {"DOWNLOAD_HANDLERS": {"ftp": None}},
-        {"FEEDS": {"x.jsonl": {"format": "jsonl"}}},
-        {
-            "LOG_LEVEL": 10,
-            "DOWNLOAD_TIMEOUT": "2.5",
-            "RETRY_ENABLED": "True",
-            "TELNETCONSOLE_ENABLED": "True",
-        },
-        {"REFERRER_POLICY": "no-referrer"},
-        {"MY_OWN": 1, "COLOUR": "red", "max_words": 5},
-        {"DOWNLOAD_DELAY": "2s", "CLOSESPIDER_TIMEOUT": "10min"},
-        # Of others: Frontera, Zyte API, scrapy-redis, Spidermon.
-        {"FRONTERA_SETTINGS": "x", "ZYTE_API_KEY": "x", "REDIS_URL": "x", "SPIDERMON_ENABLED": 1},
-    ],
+    {"ITEM_PIPELINES": {"webcrawl.pipelines.warc.WarcPipeline": None}},
+    {"DOWNLOAD_HANDLERS": {"ftp": None}},
+    {"FEEDS": {"x.jsonl": {"format": "jsonl"}}},
+    {
+        "LOG_LEVEL": 10,
+        "DOWNLOAD_TIMEOUT": "2.5",
+        "RETRY_ENABLED": "True",
+        "TELNETCONSOLE_ENABLED": "True",
+    },
+    {"REFERRER_POLICY": "no-referrer"},
+    {"MY_OWN": 1, "COLOUR": "red", "max_words": 5},
+    {"DOWNLOAD_DELAY": "2s", "CLOSESPIDER_TIMEOUT": "10min"},
+    # Of others: Frontera, Zyte API, scrapy-redis, Spidermon.
+    {"FRONTERA_SETTINGS": "x", "ZYTE_API_KEY": "x", "REDIS_URL": "x", "SPIDERMON_ENABLED": 1},
 )
 def test_possible_values_of_settings_pass_the_check(given):
     both(settings(**given))
@@ -252,7 +248,7 @@ def _is_refused(tmp_path, options, name):
     return name in said
 
 
-@pytest.mark.parametrize(("name", "value"), sorted((_NUMBERS | _OTHERS_REFUSED).items()))
+@each("name value", *sorted((_NUMBERS | _OTHERS_REFUSED).items()))
 def test_a_refused_setting_is_one_sentence_that_names_it(tmp_path, name, value):
     beside = [given for start, given in _READ_WITH.items() if name.startswith(start)]
     options = {key: one for given in beside for key, one in given.items()} | {name: value}
@@ -264,7 +260,7 @@ def test_a_refused_setting_is_one_sentence_that_names_it(tmp_path, name, value):
         assert _is_refused(tmp_path, words, name)
 
 
-@pytest.mark.parametrize("given", _ARGUMENTS)
+@each("given", *_ARGUMENTS)
 def test_a_refused_argument_is_one_sentence_that_names_it(tmp_path, given):
     assert _is_refused(tmp_path, ["-a", given], given.partition("=")[0])
 
@@ -278,9 +274,9 @@ def test_nothing_is_printed_after_the_sentence_when_python_ends(tmp_path):
     assert run.stderr.splitlines()[-1] == last
 
 
-@pytest.mark.parametrize(
-    ("command", "given"),
-    table("""
+@each(
+    "command given",
+    *table("""
         crawl web -a seeds=x | ITEM_PIPELINES={"a.B": 1
         crawl web -a seeds=x | EXTENSIONS=[1]
         frontier             | FEEDS={bad

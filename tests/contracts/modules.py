@@ -6,8 +6,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import pytest
 from scrapy.utils.test import get_crawler
+from text_tables import each
 
 from webcrawl.items import Page
 from webcrawl.signals import checkpoint
@@ -117,7 +117,7 @@ class ModuleContract:
         """One that the module wants."""
         return self.module.content_types[0].replace("*/*", "text/html").replace("*", "png")
 
-    @pytest.mark.parametrize("what", _BODIES)
+    @each("what", *_BODIES)
     def test_a_hostile_document_raises_nothing(self, what, tmp_path):
         for cut in (False, True):
             one = a_page(_BODIES[what], content_type=self.media_type(), body_cut=cut)

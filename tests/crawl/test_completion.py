@@ -3,12 +3,12 @@
 import errno
 from types import SimpleNamespace
 
-import pytest
 from frontier_rig import POLICY, entry
 from lease_rig import LEASE_SECS, attempts_of, budgets, page, put_back, see
 from msgspec.structs import replace
 from scrapy import Request
 from scrapy.signals import item_error, spider_error
+from text_tables import each
 from twisted.python.failure import Failure
 
 from webcrawl.crawl.lease.fetch import PageState
@@ -129,17 +129,15 @@ def test_a_fetched_url_is_finished_and_its_host_rests(desk):
     assert desk.next().url == "http://a.test/1"
 
 
-@pytest.mark.parametrize(
-    ("failure", "name", "tries"),
-    [
-        (page(503), "http_503", 3),
-        (page(429), "http_429", 5),
-        (page(501), "http_501", 1),
-        (page(404), "http_404", 1),
-        (ConnectRefusedError("x"), "connect_refused", 3),
-        (HostNotFoundError("x"), "dns_not_found", 1),
-        (KeyError("a bug"), "other", 2),
-    ],
+@each(
+    "failure name tries",
+    (page(503), "http_503", 3),
+    (page(429), "http_429", 5),
+    (page(501), "http_501", 1),
+    (page(404), "http_404", 1),
+    (ConnectRefusedError("x"), "connect_refused", 3),
+    (HostNotFoundError("x"), "dns_not_found", 1),
+    (KeyError("a bug"), "other", 2),
     ids=str,
 )
 def test_failures_are_tried_again_as_often_as_it_may_help(desk, failure, name, tries):
@@ -156,7 +154,7 @@ def test_failures_are_tried_again_as_often_as_it_may_help(desk, failure, name, t
     assert desk.outcomes == {name: 1}
 
 
-@pytest.mark.parametrize("signal", [None, spider_error, item_error], ids=["", "spider", "item"])
+@each("signal", None, spider_error, item_error, ids=["", "spider", "item"])
 def test_a_url_that_meets_a_bug_at_the_end_is_for_the_next_run(desk, signal):
     desk.urls(1)
     last = desk.next()
@@ -238,7 +236,7 @@ def test_an_expired_lease_returns_and_what_comes_of_it_is_too_late(desk):
     assert len(desk.frontier.leases) == 0
 
 
-@pytest.mark.parametrize("obey", [False, True])
+@each("obey", False, True)
 def test_an_expired_page_is_counted_once(new_desk, obey):
     desk = new_desk(obey=obey, parts=budgets())
     desk.urls(1)
@@ -349,15 +347,13 @@ def test_a_disk_that_is_full_while_a_callback_stores_a_page_ends_the_crawl(desk)
     assert desk.stop.has_begun
 
 
-@pytest.mark.parametrize(
-    ("error", "state", "ends"),
-    [
-        (KeyError("x"), PageState.FAILED, False),
-        (ItemOverdueError(9.0, at_end=False), PageState.FAILED, False),
-        (ItemOverdueError(9.0, at_end=True), PageState.PUT_BACK, False),
-        (OSError(errno.ENOSPC, "full"), PageState.PUT_BACK, True),
-        (OSError(errno.ENOENT, "its own file"), PageState.FAILED, False),
-    ],
+@each(
+    "error state ends",
+    (KeyError("x"), PageState.FAILED, False),
+    (ItemOverdueError(9.0, at_end=False), PageState.FAILED, False),
+    (ItemOverdueError(9.0, at_end=True), PageState.PUT_BACK, False),
+    (OSError(errno.ENOSPC, "full"), PageState.PUT_BACK, True),
+    (OSError(errno.ENOENT, "its own file"), PageState.FAILED, False),
     ids=repr,
 )
 def test_what_a_processing_module_raises_decides_on_its_page(desk, error, state, ends):

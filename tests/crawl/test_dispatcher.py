@@ -128,7 +128,7 @@ def test_a_robots_txt_that_was_broken_off_tells_nothing(obedient):
     assert obedient.counts("robots/") == {}
 
 
-@pytest.mark.parametrize("obey", [False, True])
+@each("obey", False, True)
 def test_where_an_address_has_a_clock_the_fetch_is_bound_to_it(new_desk, names, obey):
     desk = new_desk(obey=obey, addresses=names, POLITENESS_KEY="address")
     names.found = {"a.test": ["::ffff:8.8.8.8"], "b.test": ["8.8.8.8"], "c.test": ["9.9.9.9"]}
@@ -149,7 +149,7 @@ def test_a_fetch_is_bound_to_no_address_unless_addresses_have_clocks(resolving, 
     assert resolving.next().meta["fetch"].address == ""
 
 
-@pytest.mark.parametrize("found", [HostNotFoundError("x"), ""])
+@each("found", HostNotFoundError("x"), "")
 def test_urls_of_a_host_without_an_address_are_given_up(resolving, names, found):
     names.found["a.test"] = NameNotFoundError("x") if found else []
     resolving.urls(2)

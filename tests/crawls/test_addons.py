@@ -12,6 +12,7 @@ from crawling import RIGS, finish
 from http_site import HttpSite, serving
 from PIL import Image
 from redis_server import RedisServer
+from text_tables import each
 
 NAMES = ["apple", "pear", "plum"]
 ALLOWED = ["apple", "pear"]
@@ -169,7 +170,7 @@ def test_zyte_api_fetches_all_when_its_addon_is_enabled(site, tmp_path):
     assert "that is long" not in log
 
 
-@pytest.mark.parametrize("kind", ["scrapy-redis", "Scrapy's own"])
+@each("kind", "scrapy-redis", "Scrapy's own")
 def test_another_scheduler_uses_scrapy_s_downloader_and_robots_txt(kind, site, tmp_path):
     server = RedisServer(tmp_path / "redis")
     options = {

@@ -1,7 +1,5 @@
 """A user's spider gets in this project what stock Scrapy gives it, and Scrapy's tools work."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -9,7 +9,6 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
 from crawling import (
     damage_in,
     finish,
@@ -20,6 +19,7 @@ from crawling import (
     wait_until,
     warc_urls,
 )
+from text_tables import each
 
 FIELDS = ["url", "text"]
 BATCHES = "part-%(batch_id)d.csv"
@@ -70,7 +70,7 @@ def set_options(feeds, **settings):
     return words
 
 
-@pytest.mark.parametrize("fast", [True, pytest.param(False, marks=pytest.mark.long)])
+@each("fast", True, long=(False,))
 def test_feeds_lose_nothing_when_a_job_is_stopped_killed_and_resumed(tmp_path, fast):
     feeds = {form: tmp_path / f"pages.{form}" for form in CUT}
     chosen = {

@@ -12,7 +12,7 @@ from local_hive import Hive
 from patience import LIMIT_SECS
 from redis_proxy import Cut
 from redis_server import RedisServer
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.hive.launch.crawl_stats import stats_of
 
@@ -132,7 +132,7 @@ def test_a_store_that_no_client_opens_is_refused_before_redis_is_asked(tmp_path)
     assert "Traceback" not in output
 
 
-@pytest.mark.parametrize("wrong", ["password", "sentinels", "policy", "type"])
+@each("wrong", "password", "sentinels", "policy", "type")
 def test_what_waiting_does_not_mend_ends_with_2_however_often_a_drone_has_started(tmp_path, wrong):
     more = ["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"] * (wrong == "policy")
     password = "secret" * (wrong in {"password", "sentinels"})

@@ -5,10 +5,10 @@ import gzip
 import json
 import sys
 
-import pytest
 import warm
 from crawling import ROOT
 from loopback import name_server, raw_server, untrusted, zone
+from text_tables import each
 
 CRAWL = """
 import json, sys
@@ -58,7 +58,7 @@ print(json.dumps([Spider.found, stats]))
 """
 
 
-@pytest.mark.parametrize("loop", ["", "uvloop.Loop"])
+@each("loop", "", "uvloop.Loop")
 async def test_the_download_handler_works_in_stock_scrapy(loop):
     page = "<html>caf\u00e9</html>".encode()
     packed = gzip.compress(page)

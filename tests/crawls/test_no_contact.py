@@ -12,7 +12,7 @@ import pytest
 import warm
 from crawling import ROOT, crawl_command, damage_in, finish, printed, stats_of, wait_until
 from loopback import name_server, raw_server, respond
-from text_tables import cases
+from text_tables import cases, each
 from xxhash import xxh3_64_intdigest
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nok"
@@ -161,7 +161,7 @@ async def test_the_crawl_continues_when_the_name_servers_are_back(tmp_path, answ
         assert where.pages == ["0", "1", "2"]
 
 
-@pytest.mark.parametrize("seeds", [1, pytest.param(2000, marks=LONG)])
+@each("seeds", 1, long=(2000,))
 async def test_names_that_do_not_exist_are_mistyped_seeds(tmp_path, seeds):
     async with place(tmp_path, denies_hosts) as where:
         line = where.command(seeds)
@@ -187,7 +187,7 @@ async def test_names_that_do_not_exist_are_mistyped_seeds(tmp_path, seeds):
         OUTAGE_HOSTS=0 FRONTIER_RETRY_TIMES=0 DNS_SERVERS=127.0.0.1:1 | dns_failed 2: check the net
     """,
 )
-@pytest.mark.parametrize("is_piped", [False, pytest.param(True, marks=LONG)])
+@each("is_piped", False, long=(True,))
 @pytest.mark.cures(": check the network and DNS_SERVERS")
 async def test_seeds_refused_by_a_setting_wait_for_another_one(tmp_path, settings, says, is_piped):
     excluded = tmp_path / "excluded.txt"
@@ -263,7 +263,7 @@ def drones(command, *, settings):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("works_for", [(OTHER,), pytest.param((ONE, OTHER), marks=LONG)])
+@each("works_for", (OTHER,), long=((ONE, OTHER),))
 async def test_a_drone_pauses_unless_another_one_has_pages(tmp_path, works_for):
     def answer(query):
         label = query.question[0].name.labels[0].decode()

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from crawling import crawl_command, finish, pages_asked_for, printed, refusal, simulated
 from linked_site import pages_of, served
-from text_tables import cases
+from text_tables import cases, each
 from web_truth import allowed_urls
 
 
@@ -63,7 +63,7 @@ async def test_segments_are_consumed_by_turns_and_the_rest_is_handed_back(tmp_pa
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("min_hosts", [1, 4])
+@each("min_hosts", 1, 4)
 def test_turns_of_crawl_and_queue_build_find_all_of_the_web_once(tmp_path, min_hosts):
     queue = tmp_path / "queue"
     with simulated(tmp_path, hosts=40, mean_pages=8.0, max_pages=100) as web:

@@ -87,13 +87,7 @@ def judge(web, directory, *, ignored=()):
 
 
 @each(
-    "name",
-    "1404b57/links",
-    pytest.param("0.3/web", marks=pytest.mark.long),
-    pytest.param("1404b57/web", marks=pytest.mark.long),
-    pytest.param("0.2/web", marks=pytest.mark.long),
-    pytest.param("0.4/web", marks=pytest.mark.long),
-    pytest.param("65b8699f/web", marks=pytest.mark.long),
+    "name", "1404b57/links", long=("0.3/web", "1404b57/web", "0.2/web", "0.4/web", "65b8699f/web")
 )
 def test_a_killed_job_goes_on(old, name):
     with simulated(old / name, **WORLD) as web:

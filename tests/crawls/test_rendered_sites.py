@@ -3,10 +3,10 @@
 import asyncio
 from collections import Counter
 
-import pytest
 import warm
 from asking_engine import page_that_fetches
 from linked_site import Answer, crawl, served
+from text_tables import each
 
 VICTIM, EVIL, GOOD = "www.victim.test", "evil.test", "good.test"
 SETTINGS = {
@@ -42,13 +42,10 @@ def crawled(pages, jobdir, *hosts, **settings):
     return asyncio.run(main())
 
 
-@pytest.mark.parametrize(
-    ("engine", "base_pages"),
-    [
-        (SETTINGS["RENDER_ENGINE"], 1000),
-        pytest.param(SETTINGS["RENDER_ENGINE"], 10, marks=pytest.mark.long),
-        pytest.param("chromium", 10, marks=pytest.mark.long),
-    ],
+@each(
+    "engine base_pages",
+    (SETTINGS["RENDER_ENGINE"], 1000),
+    long=((SETTINGS["RENDER_ENGINE"], 10), ("chromium", 10)),
 )
 def test_rendered_pages_cost_another_site_no_more_than_links(jobdir, engine, base_pages):
     own = {f"/own/{number}": f"<p>page {number}" for number in range(120)}

@@ -58,13 +58,10 @@ def judge(web, *, min_delay):
     assert asked & parts
 
 
-@pytest.mark.parametrize(
-    ("engine", "values"),
-    [
-        (SCRIPTED, {"hosts": 24}),
-        pytest.param(SCRIPTED, {"hosts": 40, "seed": 5}, marks=pytest.mark.long),
-        pytest.param("chromium", {"hosts": 24}, marks=pytest.mark.long),
-    ],
+@each(
+    "engine values",
+    (SCRIPTED, {"hosts": 24}),
+    long=((SCRIPTED, {"hosts": 40, "seed": 5}), ("chromium", {"hosts": 24})),
 )
 def test_auto_renders_what_gains_and_little_else(tmp_path, engine, values):
     settings = {
@@ -97,7 +94,7 @@ def test_auto_renders_what_gains_and_little_else(tmp_path, engine, values):
     assert len(others & rendered) <= 0.05 * len(others)
 
 
-@each("vary", "Origin", *(pytest.param(one, marks=pytest.mark.long) for one in ("", "User-Agent")))
+@each("vary", "Origin", long=("", "User-Agent"))
 def test_the_pages_of_a_site_ask_once_for_their_script(tmp_path, vary):
     def answer(request):
         fields = {"Vary": vary} if vary else {}
@@ -116,16 +113,14 @@ def test_the_pages_of_a_site_ask_once_for_their_script(tmp_path, vary):
     assert sum(path.startswith("/api/0/") for path in asked) == 30  # they were rendered
 
 
-@pytest.mark.parametrize(
-    ("engine", "kills", "min_delay", "size"),
-    [
-        (SCRIPTED, 1, 0.1, {"hosts": 12, "max_pages": 10}),
-        pytest.param(SCRIPTED, 20, 1.0, {"hosts": 24, "mean_pages": 24.0}, marks=pytest.mark.long),
-        pytest.param(
-            *("chromium", 20, 0.5, {"hosts": 14, "max_pages": 10}),
-            marks=[pytest.mark.long, pytest.mark.timeout(3600)],
-        ),
-    ],
+@each(
+    "engine kills min_delay size",
+    (SCRIPTED, 1, 0.1, {"hosts": 12, "max_pages": 10}),
+    pytest.param(
+        *("chromium", 20, 0.5, {"hosts": 14, "max_pages": 10}),
+        marks=[pytest.mark.long, pytest.mark.timeout(3600)],
+    ),
+    long=((SCRIPTED, 20, 1.0, {"hosts": 24, "mean_pages": 24.0}),),
 )
 def test_rendering_survives_kills_and_waits_for_the_turns_of_hosts(
     tmp_path, engine, kills, min_delay, size

@@ -140,7 +140,7 @@ def test_pages_that_robots_txt_denies_for_days_come_back(tmp_path):
     assert damage_in(crawl.job) == []
 
 
-@each("lies", "304", *(pytest.param(one, marks=pytest.mark.long) for one in ("", "same")))
+@each("lies", "304", long=("", "same"))
 def test_validators_that_lie_are_dropped_and_no_others(tmp_path, lies):
     web = {"hosts": 3, "mean_pages": 6, "max_pages": 6, "restricting": 0.0}
     crawl = VirtualCrawl(tmp_path, lies=lies, changes_per_day=0.3, **web)

@@ -6,7 +6,6 @@ import signal
 import threading
 import time
 
-import pytest
 import warc_checks
 from crawling import crawl_of_urls, finish, output_of, run_crawl, start_crawl, stats_of
 from http_site import HttpSite, serving
@@ -16,7 +15,7 @@ from text_tables import cases, each
 HOSTS, WORKERS = 8, 3
 
 
-@each("fast", True, pytest.param(False, marks=pytest.mark.long))
+@each("fast", True, long=(False,))
 def test_robots_txt_holds_a_worker_and_is_broken_off_when_the_crawl_is_stopped(tmp_path, fast):
     released = threading.Event()
 
@@ -93,13 +92,10 @@ PACKED = gzip.compress(b"User-agent: *\nDisallow: /denied")
 @each(
     "fields body",
     ({"Content-Encoding": "br"}, PACKED),
-    *(
-        pytest.param(*values, marks=pytest.mark.long)
-        for values in (
-            ({}, PACKED),
-            ({"Content-Type": "application/gzip"}, PACKED),
-            ({"Content-Encoding": "gzip"}, gzip.compress(PACKED)),
-        )
+    long=(
+        ({}, PACKED),
+        ({"Content-Type": "application/gzip"}, PACKED),
+        ({"Content-Encoding": "gzip"}, gzip.compress(PACKED)),
     ),
 )
 def test_a_compressed_robots_txt_is_followed_whatever_its_fields_say(tmp_path, fields, body):

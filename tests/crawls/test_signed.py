@@ -23,6 +23,7 @@ from crawling import (
 )
 from hive_crawl import HiveCrawl
 from local_hive import Hive
+from text_tables import each
 from verifying import Verifier, verifier_of
 from web_truth import allowed_urls, browser_truth, subresources_of
 
@@ -76,7 +77,7 @@ def content(path):
     return gzip.decompress(data) if path.suffix == ".gz" else data
 
 
-@pytest.mark.parametrize("form", ["string", pytest.param("dictionary", marks=pytest.mark.long)])
+@each("form", "string", long=("dictionary",))
 async def test_robots_pages_and_redirects_are_signed_and_the_key_is_nowhere(tmp_path, form):
     async with verifying(tmp_path, form) as web:
         said = await asyncio.to_thread(finish, web.command(**web.settings))

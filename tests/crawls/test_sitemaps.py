@@ -5,7 +5,6 @@ import gzip
 import signal
 import subprocess
 
-import pytest
 import warm
 from crawling import ROOT
 from linked_site import Answer, command_for, crawl, served
@@ -66,7 +65,7 @@ LARGE = "".join(
 )
 
 
-@each("coding", "gzip", pytest.param("identity", marks=pytest.mark.long))
+@each("coding", "gzip", long=("identity",))
 async def test_a_full_sitemap_of_ten_megabytes_is_read_to_its_end(coding, tmp_path):
     body = f"<urlset><url><loc>/first</loc></url>{LARGE}<url><loc>/last</loc></url>".encode()
     assert len(body) > 10_000_000
@@ -83,14 +82,7 @@ async def test_a_full_sitemap_of_ten_megabytes_is_read_to_its_end(coding, tmp_pa
 
 
 # Once each: what is being read at two deaths in a row is set aside.
-@each(
-    "how delay",
-    (signal.SIGKILL, 0.02),
-    *(
-        pytest.param(*values, marks=pytest.mark.long)
-        for values in ((signal.SIGKILL, 0.2), (signal.SIGTERM, 0.1))
-    ),
-)
+@each("how delay", (signal.SIGKILL, 0.02), long=((signal.SIGKILL, 0.2), (signal.SIGTERM, 0.1)))
 async def test_a_crawl_that_ends_while_a_sitemap_is_read_loses_none_of_its_urls(
     how, delay, tmp_path
 ):

@@ -11,9 +11,7 @@ from text_tables import each
 from webcrawl.simweb.farm import DOMAINS
 
 
-@each(
-    "hosts endless most", (100, 0.03, 0.1), pytest.param(300, 0.005, 0.05, marks=pytest.mark.long)
-)
+@each("hosts endless most", (100, 0.03, 0.1), long=((300, 0.005, 0.05),))
 def test_farm_and_calendar_get_a_small_share_while_all_hosts_are_crawled(
     tmp_path, hosts, endless, most
 ):

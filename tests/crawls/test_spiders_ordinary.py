@@ -1,8 +1,6 @@
 """A user's own spider on the Mercator frontier: every way in which a Request can end gives its
 host back and ends the crawl, as the simulated web recorded it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

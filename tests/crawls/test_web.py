@@ -26,6 +26,7 @@ from crawling import (
 )
 from reading_report import open_crawl
 from simweb_client import whole_log
+from text_tables import each
 from web_truth import allowed_urls, fetchable_urls
 
 from webcrawl.jobs.inspect.info_log import outcome_lines
@@ -56,7 +57,7 @@ def hits(clean):
     return lambda: whole_log(clean.web)[before:]
 
 
-@pytest.mark.parametrize("fast", [True, pytest.param(False, marks=pytest.mark.long)])
+@each("fast", True, long=(False,))
 def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hits, tmp_path, fast):
     feed, links, ranks = (tmp_path / name for name in ("pages.jsonl", "links.csv", "ranks.csv"))
     path = clean.job / "links.trace"

@@ -21,6 +21,7 @@ from crawling import (
 )
 from patience import LIMIT_SECS
 from redis_server import free_port
+from text_tables import each
 from websub_crawl import Blog, site_of, subscriber_of
 from websub_hub import send, serving_hub, signature
 
@@ -106,14 +107,12 @@ def test_a_purge_and_an_exclusion_end_a_subscription(tmp_path):
         assert one.subscriptions == []
 
 
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"WEBSUB_URL": ""}, "WEBSUB_PORT has no effect in this crawl without WEBSUB_URL."),
-        ({"WEBSUB_URL": "ftp://a.test/"}, "WEBSUB_URL must be an http or https URL"),
-        ({"WEBSUB_URL": "https://a.test/?x"}, "WEBSUB_URL must be an http or https URL"),
-        ({"HIVE": "h"}, "WEBSUB_PORT is for a crawl in one process, not for a hive."),
-    ],
+@each(
+    "settings sentence",
+    ({"WEBSUB_URL": ""}, "WEBSUB_PORT has no effect in this crawl without WEBSUB_URL."),
+    ({"WEBSUB_URL": "ftp://a.test/"}, "WEBSUB_URL must be an http or https URL"),
+    ({"WEBSUB_URL": "https://a.test/?x"}, "WEBSUB_URL must be an http or https URL"),
+    ({"HIVE": "h"}, "WEBSUB_PORT is for a crawl in one process, not for a hive."),
 )
 def test_settings_that_do_not_fit_together_are_refused(tmp_path, settings, sentence):
     given = {"WEBSUB_PORT": free_port(), "WEBSUB_URL": "https://a.test/"} | settings
@@ -174,19 +173,17 @@ def push_feed(running):
     return push(running, body, X_Hub_Signature=signature(running.known["secret"], body))
 
 
-@pytest.mark.parametrize(
-    ("question", "status"),
-    [
-        ({}, 200),
-        ({"topic": "http://127.0.0.1/other"}, 404),
-        ({"topic": None}, 404),
-        ({"mode": "unsubscribe"}, 404),
-        ({"mode": "publish"}, 404),
-        ({"lease_seconds": None}, 404),
-        ({"lease_seconds": "-1"}, 404),
-        ({"lease_seconds": "1e9"}, 404),
-        ({"lease_seconds": "9" * 40}, 200),
-    ],
+@each(
+    "question status",
+    ({}, 200),
+    ({"topic": "http://127.0.0.1/other"}, 404),
+    ({"topic": None}, 404),
+    ({"mode": "unsubscribe"}, 404),
+    ({"mode": "publish"}, 404),
+    ({"lease_seconds": None}, 404),
+    ({"lease_seconds": "-1"}, 404),
+    ({"lease_seconds": "1e9"}, 404),
+    ({"lease_seconds": "9" * 40}, 200),
 )
 def test_only_what_was_asked_for_is_confirmed(running, question, status):
     assert confirm(running, **question) == (status, status == 200)
@@ -201,9 +198,7 @@ def test_an_address_cannot_be_guessed(running):
     assert answered("PUT", running.callback, b"x")[0] == 405
 
 
-@pytest.mark.parametrize(
-    "kind", ["none", "sha1", "md5", "other key", "other body", "cut", "none=", "empty", "odd"]
-)
+@each("kind", "none", "sha1", "md5", "other key", "other body", "cut", "none=", "empty", "odd")
 def test_a_feed_that_the_hub_did_not_sign_is_not_read(running, kind):
     secret = running.known["secret"]
     body = f"<feed><entry><link href='/forged/{kind}'/></entry></feed>".encode()

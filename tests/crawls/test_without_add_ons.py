@@ -7,6 +7,7 @@ import subprocess
 import pytest
 from crawling import ROOT, USER_AGENT, pages_asked_for, simulated
 from patience import LIMIT_SECS
+from text_tables import each
 from web_truth import allowed_urls
 
 # What a crawl of one process starts without.
@@ -47,18 +48,14 @@ def test_a_crawl_needs_no_add_on(project, tmp_path):
     assert asked == allowed_urls(web.world, USER_AGENT)
 
 
-@pytest.mark.parametrize(
-    ("setting", "verb", "folder"),
-    [
-        ("HIVE=a", "needs", "hive"),
-        pytest.param("LIVE_SEEDS=1", "needs", "hive", marks=pytest.mark.long),
-        pytest.param("RENDER=all", "needs", "render", marks=pytest.mark.long),
-        pytest.param(
-            "DOCTOR_CLASS=webcrawl.doctor.crawl_doctor.CrawlDoctor",
-            *("names", "doctor"),
-            marks=pytest.mark.long,
-        ),
-    ],
+@each(
+    "setting verb folder",
+    ("HIVE=a", "needs", "hive"),
+    long=(
+        ("LIVE_SEEDS=1", "needs", "hive"),
+        ("RENDER=all", "needs", "render"),
+        ("DOCTOR_CLASS=webcrawl.doctor.crawl_doctor.CrawlDoctor", "names", "doctor"),
+    ),
 )
 def test_a_setting_that_needs_a_missing_add_on_says_so(project, tmp_path, setting, verb, folder):
     with simulated(tmp_path, hosts=2) as web:

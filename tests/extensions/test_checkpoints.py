@@ -10,7 +10,7 @@ from crawling import clean_web, crawl_command, finish, run_crawl, stats_of
 from patience import SLOWNESS
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.extensions.checkpoints import Checkpoints
 
@@ -118,7 +118,7 @@ def test_a_module_that_cannot_store_pages_keeps_the_old_checkpoint_live(
     assert manifest(jobdir)["facts"]["waiting"] == 0
 
 
-@pytest.mark.parametrize("value", [0, "0", None])
+@each("value", 0, "0", None)
 def test_zero_needs_no_extension(value):
     crawler = get_crawler(settings_dict={"CHECKPOINT_INTERVAL_SECS": value})
     with pytest.raises(NotConfigured, match="CHECKPOINT_INTERVAL_SECS is 0"):

@@ -119,14 +119,10 @@ def get_again(sentence, *options):
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("module", "has_warc"),
-    [
-        ("FailingModule", True),
-        pytest.param("FailingPipeline", False, marks=pytest.mark.long),
-        pytest.param("FailingModule", False, marks=pytest.mark.long),
-        pytest.param("FailingPipeline", True, marks=pytest.mark.long),
-    ],
+@each(
+    "module has_warc",
+    ("FailingModule", True),
+    long=(("FailingPipeline", False), ("FailingModule", False), ("FailingPipeline", True)),
 )
 def test_a_module_that_fails_on_page_after_page_ends_the_crawl(
     simulated, monkeypatch, module, has_warc
@@ -201,7 +197,7 @@ def test_a_module_that_fails_on_every_page_stops_nothing_and_loses_none(simulate
     assert mended.stdout == "100 pages of 1 file, 0 failed\n"
 
 
-@each("module", "FailingModule", pytest.param("FailingPipeline", marks=pytest.mark.long))
+@each("module", "FailingModule", long=("FailingPipeline",))
 def test_a_crawl_whose_module_fails_on_all_its_pages_ends_with_4_and_they_come_again(
     simulated, monkeypatch, module
 ):

@@ -166,9 +166,7 @@ def test_the_agent_of_an_old_spider_is_the_one_that_counts(caplog):
     assert "calls itself 'Mozilla/5.0'" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("handler", "warnings"), [(None, 0), (HttpDownloadHandler, 0), (Spider, 1)]
-)
+@each("handler warnings", (None, 0), (HttpDownloadHandler, 0), (Spider, 1))
 @pytest.mark.cures("Remove it from DOWNLOAD_HANDLERS to sign all requests.")
 def test_a_handler_that_does_not_sign_is_named(tmp_path, caplog, handler, warnings):
     write_new_key(tmp_path / "key.pem")

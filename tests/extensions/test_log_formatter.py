@@ -5,6 +5,7 @@ import logging
 import pytest
 from scrapy import Request, Spider
 from scrapy.http import Response
+from text_tables import each
 from warc_checks import page
 
 from webcrawl.errors import StoreError
@@ -37,13 +38,11 @@ def test_a_bug_in_a_processing_module_is_an_error_with_the_page_s_url(formatter,
     )
 
 
-@pytest.mark.parametrize(
-    ("error", "level"),
-    [
-        (StoreError(5, "Input/output error"), logging.DEBUG),
-        (OSError(28, "No space left on device"), logging.DEBUG),
-        (OSError(2, "No such file or directory"), logging.ERROR),
-    ],
+@each(
+    "error level",
+    (StoreError(5, "Input/output error"), logging.DEBUG),
+    (OSError(28, "No space left on device"), logging.DEBUG),
+    (OSError(2, "No such file or directory"), logging.ERROR),
 )
 def test_a_failing_disk_is_not_logged_for_every_page(formatter, response, error, level):
     assert formatter.item_error(PAGE, error, response, Spider("quiet"))["level"] == level

@@ -16,6 +16,7 @@ from crawling import ROOT, printed, simulated, stats_of, wait_until
 from patience import LIMIT_SECS
 from prometheus_client.openmetrics import parser
 from redis_server import free_port
+from text_tables import each
 from web_truth import allowed_urls
 
 from webcrawl.crawl.figures.counts import Counts
@@ -120,7 +121,7 @@ def test_no_label_names_a_host(ended):
     assert len(ended.seen) < 500
 
 
-@pytest.mark.parametrize("file", ["grafana.json", "alerts.yml", "alerts_test.yml"])
+@each("file", "grafana.json", "alerts.yml", "alerts_test.yml")
 def test_each_metric_that_deploy_names_is_in_a_scrape(ended, file):
     text = (DEPLOY / file).read_text()
     named = {*re.findall(r"\b(?:webcrawl|process)_[a-z_]+\b", text)}

@@ -14,7 +14,7 @@ from scrapy import signals
 from scrapy.utils.project import get_project_settings
 from scrapy.utils.test import get_crawler
 from seen_rig import InlineExecutor, disk_eliminator, names, publish, submit
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
@@ -214,10 +214,7 @@ print(blocks_of_their_own() - before)
 
 
 # Without the extension, to see that the limits are not met anyway.
-WITHOUT = pytest.param("without", marks=pytest.mark.long)
-
-
-@pytest.mark.parametrize("how", ["with", WITHOUT])
+@each("how", "with", long=("without",))
 @cases(
     "script limits",
     """

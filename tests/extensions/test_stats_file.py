@@ -13,6 +13,7 @@ from crawling import clean_web, crawl_command, start_crawl, stats_of
 from patience import LIMIT_SECS
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
+from text_tables import each
 
 from webcrawl.extensions.stats_file import StatsFile
 
@@ -176,7 +177,7 @@ def test_a_full_disk_is_one_line_in_the_log_and_the_old_file_stays(jobdir):
     assert not list(jobdir.glob("*.tmp"))
 
 
-@pytest.mark.parametrize("jobdir", [None, ""])
+@each("jobdir", None, "")
 def test_without_a_job_directory_there_is_no_extension(jobdir):
     crawler = get_crawler(settings_dict={"JOBDIR": jobdir})
     with pytest.raises(NotConfigured):

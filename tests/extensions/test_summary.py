@@ -171,7 +171,7 @@ def test_no_line_is_longer_than_eighty_columns():
     assert "--retry address_forbidden,excluded,robots_denied\n" in text
 
 
-@pytest.mark.parametrize("outages", [0, 1])
+@each("outages", 0, 1)
 def test_what_failed_around_an_outage_is_named_with_the_command_that_gets_it(outages):
     stats = STATS | {"outage/count": outages, "outcome/dns_failed": 3}
     text = text_of(stats)

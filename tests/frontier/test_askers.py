@@ -1,12 +1,9 @@
 """Subresources wait next to the pages of their host, and get only some of its turns."""
 
-from __future__ import annotations
-
 from collections import Counter
 
-import pytest
 from frontier_rig import entry
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.frontier import SUBRESOURCE, Entry, Supply, overflow
 
@@ -78,7 +75,7 @@ def test_domains_that_ask_take_turns_and_their_pages_are_first_in_first_out(rig)
     assert evil == [f"http://{HOST}/evil.test/{page}/{n}" for page in range(2) for n in range(20)]
 
 
-@pytest.mark.parametrize("is_contacted", [True, False])
+@each("is_contacted", True, False)
 def test_a_turn_without_a_contact_is_not_used_up(rig, is_contacted):
     """Denied pages, and those whose host has to be looked up first, leave the turns as they are."""
     ask(rig, "evil.test", 1, 50)

@@ -1,4 +1,5 @@
 import pytest
+from text_tables import each
 
 from webcrawl.frontier import Entry, FrontierSizes, decode, encode, overflow
 from webcrawl.frontier.back_end import BackEnd
@@ -200,7 +201,7 @@ def test_table_larger_than_the_new_limit_is_restored_completely(back, opened):
     assert small.sizes()["frontier/hosts/ready"] == small.limit == 6
 
 
-@pytest.mark.parametrize("rested", ["h#7", "h"], ids=["a part", "all parts"])
+@each("rested", "h#7", "h", ids=["a part", "all parts"])
 def test_a_host_no_longer_divided_waits_for_its_parts_to_rest(opened, clock, rested):
     parts = 4
     back = opened(parts_of=lambda _: parts)

@@ -2,11 +2,11 @@ import doctest
 import importlib
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from strategies import entries
+from text_tables import each
 
 from webcrawl.frontier.entry import Entry, decode, encode, encode_fields, host_of, join, key
 
@@ -49,7 +49,7 @@ def test_key_is_that_of_the_url_however_it_was_found():
     assert key(entry) == key(found)
 
 
-@pytest.mark.parametrize("module", ["prioritizer", "delay_policy", "recovery"])
+@each("module", "prioritizer", "delay_policy", "recovery")
 def test_examples_in_the_docstrings_hold(module):
     result = doctest.testmod(importlib.import_module(f"webcrawl.frontier.{module}"))
     assert result.attempted

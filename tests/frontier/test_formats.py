@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 from frontier_rig import entry
+from text_tables import each
 
 from webcrawl.configuration.decoding import UndecodableError
 from webcrawl.frontier.snapshot import VERSION, decode_snapshot
@@ -13,7 +14,7 @@ from webcrawl.storage.record_log import RecordLog, read_records
 MEMBERS = {6: 13, 7: 14, 8: 14, 9: 15}
 
 
-@pytest.mark.parametrize("version", MEMBERS)
+@each("version", *MEMBERS)
 def test_a_snapshot_of_an_earlier_format_is_migrated(rig, clock, version):
     rig.spread(20)
     rig.next()

@@ -2,12 +2,12 @@
 
 from collections import Counter
 
-import pytest
 from contracts.front_end import FrontEndContract, drained
 from example_parts import DepthFirst, MostUrgent
 from fault_rig import go_through_seed
 from frontier_rig import entry
 from strategies import seeds
+from text_tables import each
 
 from webcrawl.frontier import DepthRankPrioritizer, decode, encode
 
@@ -43,8 +43,8 @@ class TestMostUrgent(FrontEndContract):
         assert [decode(data).rank for data in drained(front)] == [8, 100, 1000, 5000]
 
 
-@pytest.mark.parametrize("seed", seeds(3))
-@pytest.mark.parametrize("name", ["DepthFirst", pytest.param("MostUrgent", marks=pytest.mark.long)])
+@each("seed", *seeds(3))
+@each("name", "DepthFirst", long=("MostUrgent",))
 def test_a_job_with_another_front_end_is_whole_after_the_faults_of(tmp_path, name, seed):
     settings = {"FRONTIER_FRONT_END": f"example_parts.{name}"}
     go_through_seed(tmp_path, seed, Counter(), settings=settings)

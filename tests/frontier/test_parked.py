@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from disk import flipped, full_disk
 from frontier_rig import entry, urls_of
+from text_tables import each
 
 from webcrawl.frontier import encode, parked
 from webcrawl.frontier.snapshot import decode_snapshot
@@ -62,7 +63,7 @@ def test_leased_entry_is_parked_and_its_host_released_without_a_rest(rig):
     assert urls_of(rig.drain()) == ["http://a.test/0"]
 
 
-@pytest.mark.parametrize("reason", ["", "Budget", "../front", "9", "a b", "a" * 33])
+@each("reason", "", "Budget", "../front", "9", "a b", "a" * 33)
 def test_reason_is_a_word(rig, reason):
     with pytest.raises(ValueError, match="must be a lower-case word"):
         park(rig, 1, reason)

@@ -9,6 +9,7 @@ from contracts.policies import DelayPolicyContract, PrioritizerContract, Selecto
 from hypothesis import given
 from msgspec.structs import replace
 from strategies import entries
+from text_tables import each
 
 from webcrawl.frontier import (
     DepthRankPrioritizer,
@@ -123,7 +124,7 @@ def test_host_clock_is_kept_until_it_is_past(hosts):
     assert len(hosts) == 1
 
 
-@pytest.mark.parametrize("taken", [True, False])
+@each("taken", True, False)
 def test_rests_that_are_over_or_taken_are_eventually_forgotten(hosts, taken):
     for step in range(20_000):
         hosts.remember(f"h{step}.test", step + 600.0, 0.0, now=float(step))

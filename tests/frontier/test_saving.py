@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 from frontier_rig import entry
+from text_tables import each
 
 from webcrawl.frontier import snapshot as frontier_snapshot
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
@@ -66,8 +67,8 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("taken_before", [0, 4, 8])
-@pytest.mark.parametrize("change", CHANGES)
+@each("taken_before", 0, 4, 8)
+@each("change", *CHANGES)
 def test_a_snapshot_has_the_state_before_changes_made_meanwhile(rig, change, taken_before):
     lease = held(rig)
     expected = decode_snapshot(b"".join(rig.parts.snapshot()))

@@ -194,9 +194,11 @@ def test_rests_in_the_records_are_found_again(small):
 
 
 @each("written", "no", "before", "after")
-@pytest.mark.parametrize(
+@each(
     "restart",
-    [Rig.crash, Rig.reboot, partial(Rig.reboot, lost=True)],
+    Rig.crash,
+    Rig.reboot,
+    partial(Rig.reboot, lost=True),
     ids=["crash", "reboot", "power"],
 )
 def test_rests_in_the_records_hold_after_a_restart(small, restart, written):

@@ -9,6 +9,7 @@ from frontier_rig import entry, urls_of
 from looking import contents
 from msgspec.structs import replace
 from strategies import seeds
+from text_tables import each
 
 from webcrawl.frontier import SUBRESOURCE, Entry, encode
 from webcrawl.frontier.rests import stored_rest
@@ -34,8 +35,8 @@ def places(view):
     return {queue.where.value + queue.name: queue.length for queue in view.queues() if queue.length}
 
 
-@pytest.mark.parametrize("trust_done", [True, False])
-@pytest.mark.parametrize("seed", seeds(12))
+@each("trust_done", True, False)
+@each("seed", *seeds(12))
 def test_the_view_has_what_a_restart_hands_out(rig_of, seed, trust_done, monkeypatch):
     monkeypatch.setattr("webcrawl.frontier.front_end.CHUNK", 4)
     monkeypatch.setattr("webcrawl.frontier.overflow.CHUNK", 2)

@@ -1,10 +1,8 @@
 """User-Agent and product tokens that follow from purpose, name, contact and USER_AGENT."""
 
-from __future__ import annotations
-
 import pytest
 from scrapy.settings import Settings
-from text_tables import table, words
+from text_tables import each, table, words
 
 from webcrawl.errors import FatalError
 from webcrawl.identity.names import product_tokens, user_agent_of
@@ -19,9 +17,9 @@ def settings_of(text):
     return Settings({"USER_AGENT": "webcrawl/0.4", **named})
 
 
-@pytest.mark.parametrize(
-    ("given", "agent", "tokens"),
-    table("""
+@each(
+    "given agent tokens",
+    *table("""
         PURPOSE= | webcrawl/0.4 | webcrawl
         PURPOSE=search | webcrawl-search/0.4 (search) | webcrawl-search webcrawl
         PURPOSE=train, CONTACT=bot@a.test | webcrawl-train/0.4 (train; +bot@a.test)
@@ -54,9 +52,9 @@ def test_agent_and_tokens_name_the_purpose(given, agent, tokens):
         settings["USER_AGENT"] = user_agent_of(settings)
 
 
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    table("""
+@each(
+    "given sentence",
+    *table("""
         NAME=bot2 | CRAWLER_NAME must consist of letters, hyphens and underscores
         NAME=my bot | CRAWLER_NAME must consist of
         NAME=mine, USER_AGENT=ours/2 | USER_AGENT must contain CRAWLER_NAME, mine, but is 'ours/2'.

@@ -1,7 +1,5 @@
 """Signatures of requests and of the key directory: vectors of the drafts, and a real verifier."""
 
-from __future__ import annotations
-
 import base64
 import re
 import time
@@ -9,7 +7,7 @@ import time
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scrapy.settings import Settings
-from text_tables import table
+from text_tables import each, table
 from verifying import Verifier
 
 from webcrawl.errors import FatalError
@@ -67,9 +65,9 @@ def test_the_key_has_the_thumbprint_and_the_signature_of_the_rfc():
 
 # The Ed25519 vectors of draft-ietf-webbotauth-httpsig-protocol-01: the dictionary, and "Legacy
 # Signature-Agent, sf-string".
-@pytest.mark.parametrize(
-    ("component", "expires", "nonce", "signature"),
-    table("""
+@each(
+    "component expires nonce signature",
+    *table("""
         "signature-agent";key="agent2" | 4889289600
         | n9p433xm+NJ3ph3upfBIGmsuwHw387YV7Q/F+6BSpGCVjYCqQw6rznNA8PVVLySrAWsv0hQtFioQb6E1YsauiA==
         | RdNFx5Bj6au3YgAMQL/RzmUlZE8QZLIaXGRpw985hWnwPfMxT228NMk6ehRS1PSl4e8PhbNZACSanGdhEwYCCg==
@@ -150,18 +148,18 @@ SIGNED = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("_wrong", "name", "pattern", "text"), CHANGED)
-def test_a_server_refuses_what_was_changed(form, _wrong, name, pattern, text):
+@each("form", *FORMS)
+@each("wrong name pattern text", *CHANGED)
+def test_a_server_refuses_what_was_changed(form, wrong, name, pattern, text):
     fields = fields_of(form)
     old = fields[name.encode()]
     fields[name.encode()] = re.sub(pattern.encode(), text.encode(), old, count=1)
     assert fields[name.encode()] != old
-    assert not passes(fields, form)
+    assert not passes(fields, form), wrong
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("wrong", SIGNED)
+@each("form", *FORMS)
+@each("wrong", *SIGNED)
 def test_a_server_refuses_what_was_signed_wrongly(form, wrong):
     assert not passes(fields_of(form, **SIGNED[wrong]), form)
 
@@ -184,9 +182,9 @@ def test_a_signature_is_reused_for_its_authority_while_a_minute_is_left(monkeypa
         assert len(signer._made) <= 10
 
 
-@pytest.mark.parametrize(
-    ("setting", "value", "sentence"),
-    table("""
+@each(
+    "setting value sentence",
+    *table("""
         SIGNATURE_AGENT | | CRAWLER_SIGNATURE_AGENT must be the https site that publishes your key
         SIGNATURE_AGENT | http://bot.test | CRAWLER_SIGNATURE_AGENT must be the https site
         SIGNATURE_AGENT | https:// | CRAWLER_SIGNATURE_AGENT must be the https site

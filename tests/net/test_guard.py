@@ -34,7 +34,7 @@ def is_special(address):
     return is_beyond or any(address in net for net in NETS)
 
 
-@pytest.mark.parametrize("net", NETS, ids=str)
+@each("net", *NETS, ids=str)
 def test_special_blocks_are_forbidden_from_end_to_end_and_not_a_bit_beyond(net):
     for number in (int(net[0]) - 1, int(net[0]), int(net[-1]), int(net[-1]) + 1):
         if 0 <= number < 2**net.max_prefixlen:

@@ -6,6 +6,7 @@ from itertools import accumulate
 import pytest
 from crawling import access_log
 from fault_rig import LONG_SETTINGS, Fault, FaultRig, Scenario
+from text_tables import each
 
 from webcrawl.net.rates import Rates
 
@@ -53,7 +54,7 @@ def test_bits_a_second_are_held_within_5_percent_in_every_minute(tmp_path):
     assert max(minutes) <= 1.05 * rate * _MINUTE
 
 
-@pytest.mark.parametrize("processes", [1, 4])
+@each("processes", 1, 4)
 def test_processes_share_the_rates_equally(processes):
     time = 100.0
     rates = Rates(contacts=8, bits=0, clock=lambda: time)

@@ -15,6 +15,7 @@ from crawling import RIGS, ROOT, USER_AGENT, simulated
 from linked_site import Answer, Sites, crawl, open_sites, served
 from shown import Shown, shown_in_browser
 from starters import PATHS, starter
+from text_tables import each
 from unrendered import ROWS, UnrenderedSites
 from web_truth import browser_truth
 
@@ -83,7 +84,7 @@ def test_links_and_words_are_those_of_a_browser(jobdir):
     print(f"{share:.1%} of {len(apps)} applications of {len(WAYS)} kinds: {dict(lost)}")
 
 
-@pytest.mark.parametrize("name", ["react", "vue"])
+@each("name", "react", "vue")
 def test_starters_show_what_they_show_in_a_browser(jobdir, name):
     pages, host = starter(name), f"{name}.test"
     seen = crawled(

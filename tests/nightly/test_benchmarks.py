@@ -12,7 +12,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from text_tables import table, words
+from text_tables import each, table, words
 
 ROOT = Path(__file__).resolve().parents[2]
 #: What other benchmarks run or import, and what has a test of its own.
@@ -86,7 +86,7 @@ def test_each_script_is_run_here():
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("script", RUNS)
+@each("script", *RUNS)
 def test_a_benchmark_runs_at_its_smallest_size(inputs, script):
     words = shlex.split(RUNS[script].format(root=ROOT, inputs=inputs))
     done = subprocess.run(

@@ -6,17 +6,16 @@ import pytest
 from crawling import RIGS, simulated
 from hive_crawl import HiveCrawl
 from rendered_hive import SCRIPTED, SETTINGS, judge_rendering
+from text_tables import each
 
 pytestmark = pytest.mark.timeout(3600)
 
 
 @pytest.mark.seeds(10)
-@pytest.mark.parametrize(
-    ("engine", "size"),
-    [
-        (SCRIPTED, {"hosts": 40, "max_pages": 12}),
-        ("chromium", {"hosts": 18, "max_pages": 6}),
-    ],
+@each(
+    "engine size",
+    (SCRIPTED, {"hosts": 40, "max_pages": 12}),
+    ("chromium", {"hosts": 18, "max_pages": 6}),
 )
 def test_a_hive_that_is_disturbed_renders_as_one_process(tmp_path, monkeypatch, seed, engine, size):
     monkeypatch.setenv("PYTHONPATH", RIGS)

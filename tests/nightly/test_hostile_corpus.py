@@ -25,6 +25,7 @@ from http_site import HttpSite, serving
 from loopback import name_server, zone
 from lxml import html
 from namespaces import Cables
+from text_tables import each
 
 from webcrawl.jobs.inspect.info_log import outcome_lines
 from webcrawl.wording import escape_controls
@@ -122,7 +123,7 @@ def _is_browser(process):
     return False
 
 
-@pytest.mark.parametrize("name", [row.name for row in EVIL_PAGES])
+@each("name", *[row.name for row in EVIL_PAGES])
 def test_a_page_learns_and_changes_nothing_of_another_site(crawled, name):
     _, sites = crawled
     assert sites[name].complaints() == []
@@ -174,7 +175,7 @@ def test_cells_of_lists_are_no_formulas_and_rows_are_whole(crawled):
     assert sum(row[3].startswith("'") for row in rows) >= 4
 
 
-@pytest.mark.parametrize("host", ["words.test", "parser.test"])
+@each("host", "words.test", "parser.test")
 def test_a_purge_takes_what_was_named_and_nothing_else(crawled, tmp_path, host):
     directory, _ = crawled
     shutil.copytree(directory / "job", tmp_path / "job")

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 from crawling import ROOT, wait_until
+from text_tables import each
 from websub_crawl import Blog, site_of, subscriber_of
 from websub_hub import send
 
@@ -35,7 +36,7 @@ def publish(hub_url, blog):
     return send("POST", url, blog.feed())
 
 
-@pytest.mark.parametrize("algorithm", ["sha256", "sha384", "sha512"])
+@each("algorithm", "sha256", "sha384", "sha512")
 def test_it_pushes_what_is_new(tmp_path, algorithm):
     with (
         flask_hub(tmp_path, algorithm) as url,

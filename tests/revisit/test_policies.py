@@ -7,6 +7,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from text_tables import each
 
 from webcrawl.frontier import Entry
 from webcrawl.revisit.history import CHANGED, History, history_of
@@ -29,7 +30,7 @@ HISTORIES = st.builds(
 )
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@each("policy", *POLICIES)
 @given(HISTORIES, st.sampled_from(["", "changed", "unchanged"]))
 def test_an_interval_is_a_positive_number(policy, history, found):
     made = policy(WEEK)

@@ -2,8 +2,7 @@
 
 import random
 
-import pytest
-from text_tables import table
+from text_tables import each, table
 
 from webcrawl.rights.statements import MAX_STATEMENTS, MAX_TEXT_CHARS, page_statements
 
@@ -69,7 +68,7 @@ def said(*, headers=(), body=b"", content_type="text/html", purpose="train"):
     )
 
 
-@pytest.mark.parametrize(("header", "expected"), HEADERS)
+@each("header expected", *HEADERS)
 def test_headers_state_preferences(header, expected):
     name, value = header.encode().split(b": ", 1)
     found = said(headers=[(name, value)], content_type="image/png" if "NoAI" in header else "")
@@ -77,7 +76,7 @@ def test_headers_state_preferences(header, expected):
     assert ", ".join(map(str, found)).strip() == (wanted or expected)
 
 
-@pytest.mark.parametrize(("head", "expected"), HEADS)
+@each("head expected", *HEADS)
 def test_the_head_of_a_page_states_preferences(head, expected):
     body = f"<html><head>{head}</head><body>text".encode()
     assert ", ".join(map(str, said(body=body))) == expected

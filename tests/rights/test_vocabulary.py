@@ -1,7 +1,7 @@
 """The table of words: what each source says about each of the five purposes."""
 
 import pytest
-from text_tables import table
+from text_tables import each, table
 
 from webcrawl.errors import FatalError
 from webcrawl.rights.policy import RightsPolicy
@@ -45,7 +45,7 @@ CASES = table(f"""
 """)
 
 
-@pytest.mark.parametrize(("source", "text", "refused", "allowed"), CASES)
+@each("source text refused allowed", *CASES)
 def test_each_source_has_its_own_words(source, text, refused, allowed):
     verdicts = {purpose: verdict_of(source, text, purpose) for purpose in PURPOSES}
     expected = dict.fromkeys(refused.split(), REFUSE) | dict.fromkeys(allowed.split(), ALLOW)

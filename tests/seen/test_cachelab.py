@@ -15,7 +15,7 @@ import pytest
 import warm
 from hypothesis import given
 from hypothesis import strategies as st
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.errors import FatalError
 from webcrawl.seen.caches.clock import ClockCache
@@ -150,7 +150,7 @@ def rows(path):
         return list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize("compiled", [False, COMPILED])
+@each("compiled", False, COMPILED)
 def test_the_command_measures_all_requests_and_those_that_leave(tmp_path, compiled):
     rng = random.Random(5)
     fps = [rng.getrandbits(64) for _ in range(150)]

@@ -17,6 +17,7 @@ from seen_rig import (
     unique,
 )
 from strategies import some_of
+from text_tables import each
 
 from webcrawl.storage.record_log import CorruptRecordError
 
@@ -119,7 +120,7 @@ def places(file, edges, *, is_named):
     return sorted({*range(0, size, 400), *range(max(0, size - 60), size)})
 
 
-@pytest.mark.parametrize("kind", BUILD)
+@each("kind", *BUILD)
 def test_every_file_cut_at_every_byte(tmp_path, kind):
     story = tell(kind, tmp_path / "seen")
     assert len(story.vouched) >= 3
@@ -145,7 +146,7 @@ def test_every_file_cut_at_every_byte(tmp_path, kind):
     assert cuts > 150
 
 
-@pytest.mark.parametrize("kind", BUILD)
+@each("kind", *BUILD)
 def test_a_missing_file_that_the_snapshot_names_is_reported(tmp_path, kind):
     story = tell(kind, tmp_path / "seen")
     for file in story.vouched:
@@ -157,7 +158,7 @@ def test_a_missing_file_that_the_snapshot_names_is_reported(tmp_path, kind):
         shutil.rmtree(left)
 
 
-@pytest.mark.parametrize("kind", BUILD)
+@each("kind", *BUILD)
 def test_a_url_met_again_after_its_merge_is_one_url_after_a_death(opened, tmp_path, kind):
     """Its second record is in the same buffer after the recovery, as there was no merge between."""
     eliminator = opened(BUILD[kind], path=tmp_path / "seen")

@@ -14,6 +14,7 @@ from seen_rig import (
     submit,
 )
 from strategies import seeds
+from text_tables import each
 
 from webcrawl.seen import url_log
 from webcrawl.seen.fingerprint import fingerprint
@@ -23,8 +24,8 @@ from webcrawl.storage.record_log import CorruptRecordError, pack_many
 KINDS = {"disk": disk_eliminator, "bloom": bloom_eliminator}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", seeds(15))
+@each("kind", *KINDS)
+@each("seed", *seeds(15))
 def test_the_view_has_the_urls_that_a_restart_lets_out(opened, tmp_path, kind, seed):
     rng = random.Random(seed)
     path = tmp_path / "seen"

@@ -5,6 +5,7 @@ import json
 import pytest
 import warm
 from crawling import printed
+from text_tables import each
 
 from webcrawl.errors import FatalError
 from webcrawl.seen.url_trace import UrlTrace, most_popular, read_trace, write_trace
@@ -66,7 +67,7 @@ def read_trace_of(fps, tmp_path):
     return read_trace(tmp_path / "trace").fps
 
 
-@pytest.mark.parametrize("payload", [b"", b"URLX" + bytes(12), b"URLT\xff" + bytes(11)])
+@each("payload", b"", b"URLX" + bytes(12), b"URLT\xff" + bytes(11))
 def test_another_record_log_is_not_a_trace(tmp_path, payload):
     trace = opened(tmp_path / "other")
     trace._log.append(payload)

@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from alias_web import alias_web
 from crawling import printed
 from text_tables import each
@@ -22,9 +21,7 @@ def crawl(directory, web, **settings):
     return {(hit.server.removesuffix(":80"), hit.path) for hit in contacts}, len(contacts)
 
 
-@each(
-    "web size", (SMALL, 120), *(pytest.param(WHOLE, n, marks=pytest.mark.long) for n in (100, 200))
-)
+@each("web size", (SMALL, 120), long=((WHOLE, 100), (WHOLE, 200)))
 def test_aliases_cost_few_contacts_and_no_page_is_lost(tmp_path, web, size):
     web = alias_web(**web, size=size)
     _, without = crawl(tmp_path / "without", web, ALIASES=0)
@@ -145,7 +142,7 @@ def test_after_an_exclusion_the_urls_of_the_other_name_stay_parked(tmp_path, exc
     assert {*(pair.sites.job / "purged.txt").read_text().split()} == {LEADS, OTHER}
 
 
-@each("contact", 20, pytest.param(40, marks=pytest.mark.long))
+@each("contact", 20, long=(40,))
 def test_after_kill_9_no_page_is_lost(tmp_path, contact):
     pair = Pair(tmp_path)
     pair.sites.crawl(*pair.seeds, ALIASES=1, killed_at=contact)

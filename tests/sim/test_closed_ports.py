@@ -4,7 +4,6 @@ import random
 from collections import Counter
 from itertools import pairwise
 
-import pytest
 from crawling import stats_of
 from text_tables import cases, each
 from virtual_sites import VirtualSites
@@ -75,7 +74,7 @@ def test_closed_ports_do_not_starve_the_port_that_answers(tmp_path, closed, wher
     assert outcomes.items() <= stats_of(sites.job).items()
 
 
-@each("good", "a.test:8080", pytest.param("a.test:80", marks=pytest.mark.long))
+@each("good", "a.test:8080", long=("a.test:80",))
 def test_ports_that_hang_do_not_starve_the_port_that_answers(tmp_path, good):
     sites = sites_in(tmp_path, 40, good, "first", hang=True)
     contacts = sites.crawl("http://p.test/", DOWNLOAD_TIMEOUT=60)
@@ -116,7 +115,7 @@ def test_a_host_of_which_every_port_fails_is_given_up(
     assert sum(ended.get(f"outcome/{name}", 0) for name in outcomes) == len(urls)
 
 
-@each("killed_at", 60, *(pytest.param(at, marks=pytest.mark.long) for at in (4, 5, 9)))
+@each("killed_at", 60, long=(4, 5, 9))
 def test_a_kill_while_ports_are_tried_shortens_no_pause(tmp_path, killed_at):
     sites = sites_in(tmp_path, 40, "a.test:8080", "first")
     before = sites.crawl("http://p.test/", killed_at=killed_at)

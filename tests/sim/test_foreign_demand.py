@@ -91,9 +91,9 @@ def contacts_until_complete(hits):
     return max(hits.index(page.removeprefix("v.test:80")) for page in victim()) + 1
 
 
-@each("ways", [*WAYS], *(pytest.param([way], marks=pytest.mark.long) for way in WAYS))
-@each("order", "last", pytest.param("first", marks=pytest.mark.long))
-@each("budget", 0, pytest.param(4, marks=pytest.mark.long))
+@each("ways", [*WAYS], long=[[way] for way in WAYS])
+@each("order", "last", long=("first",))
+@each("budget", 0, long=(4,))
 def test_own_pages_of_a_site_do_not_wait_for_what_another_asks(tmp_path, ways, order, budget):
     sites = VirtualSites(tmp_path, victim() | attacker(ways))
     before = []

@@ -25,7 +25,7 @@ _FIRST_SEEDS = (*range(0, 2000, 100), REVISITING)
     "seed",
     *(4, 11),
     # The first three with these have each kind of fault and of key, and parts.
-    *[pytest.param(seed, marks=pytest.mark.long) for seed in (2, 5, 6, *range(7, 11))],
+    long=(2, 5, 6, *range(7, 11)),
 )
 def test_a_job_is_whole_after_the_faults_of(tmp_path, seed):
     go_through_seed(tmp_path, seed)
@@ -64,7 +64,7 @@ def _let_fail(directory, call, number):
     return hit.total()
 
 
-@each("call", *_CALLS, *[pytest.param(call, marks=pytest.mark.long) for call in _RARE_CALLS])
+@each("call", *_CALLS, long=_RARE_CALLS)
 def test_some_calls_of_each_kind_may_fail(tmp_path, counts, call):
     numbers = range(1, counts[call] + 1, _STEP)
     assert sum(_let_fail(tmp_path / str(number), call, number) for number in numbers)

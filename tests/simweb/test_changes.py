@@ -10,6 +10,7 @@ from calendar import timegm
 
 import pytest
 import simweb_client
+from text_tables import each
 from web_truth import has_links
 
 from webcrawl.simweb import preset
@@ -87,8 +88,8 @@ def test_a_change_is_another_text_with_the_same_links_and_nothing_else_is_one():
     assert seen > 15
 
 
-@pytest.mark.parametrize("framing", list(Framing))
-@pytest.mark.parametrize("sort", range(4))
+@each("framing", *list(Framing))
+@each("sort", *range(4))
 def test_who_has_a_current_copy_gets_304_by_the_validators_that_its_host_sends(web, framing, sort):
     client = simweb_client.Client(web.dns, web.ca_path)
     host = min(

@@ -20,7 +20,7 @@ import warm
 from access_log_reader import read_access_log
 from patience import LIMIT_SECS
 from scrapy.settings import Settings
-from text_tables import table
+from text_tables import each, table
 
 from webcrawl.commands.simweb import Command
 
@@ -140,7 +140,7 @@ def test_a_command_runs_with_its_placeholders_filled_for_its_exit_code(project):
     assert (project / "logs/a.log").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@each("number", signal.SIGINT, signal.SIGTERM)
 def test_signals_go_to_the_command_once_and_it_gets_its_time_to_end(project, number):
     script = (
         "import signal, sys, time, socket\n"
@@ -177,9 +177,9 @@ def test_a_second_run_appends_to_the_log_of_the_first(project):
     assert default.read_text() == "old\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    table("""
+@each(
+    "arguments sentence",
+    *table("""
         --hosts 0 | simweb: hosts must be from 1 to 4000000, not 0
         --http-port 99999 | simweb: http_port must be from 0 to 65535, not 99999
         --world nonsense=1 | simweb: --world takes NAME=VALUE, not 'nonsense=1'

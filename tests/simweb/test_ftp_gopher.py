@@ -10,6 +10,7 @@ from urllib.parse import unquote
 import pytest
 from patience import LIMIT_SECS
 from simweb_client import hosts_of, whole_log
+from text_tables import each
 
 from webcrawl.simweb import Faults, World, preset
 from webcrawl.simweb.accesslog import AnswerEnd
@@ -151,7 +152,7 @@ def test_a_gopher_contact_is_one_line_with_the_path_of_its_url(web, hits):
 # the world
 
 
-@pytest.mark.parametrize("name", ["mercator", "clean", "today"])
+@each("name", "mercator", "clean", "today")
 def test_shares_are_as_asked_for_and_guides_speak_http(name):
     world = preset(name, hosts=20_000, mean_pages=2, ftp=0.1, gopher=0.05)
     hosts = [*hosts_of(world)]

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from patience import LIMIT_SECS
 from simweb_client import hosts_of
+from text_tables import each
 
 from webcrawl.simweb import Faults, World, start_in_process
 from webcrawl.simweb.host_spec import Behaviour
@@ -61,7 +62,7 @@ def test_there_are_no_ipv6_addresses_but_the_name_exists(port):
     assert answer.authority[0].rdtype == dns.rdatatype.SOA
 
 
-@pytest.mark.parametrize("kind", ["A", "AAAA"])
+@each("kind", "A", "AAAA")
 def test_unknown_and_missing_names_do_not_exist(port, kind):
     for name in (
         *("site00200.sim.test", "nothing.sim.test", "a.site00001.sim.test"),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from contracts.modules import a_page, run_module
+from text_tables import each
 from web_truth import has_links
 
 from webcrawl.pipelines.statistics import ImageStatistics
@@ -91,9 +92,7 @@ def test_links_to_other_hosts_prefer_the_popular_ones():
     assert 0.5 < top[1] < 0.8
 
 
-@pytest.mark.parametrize(
-    ("name", "size", "links"), [("bench", 20_000, 40), ("broad", 20_000, 40), ("graph", 2500, 11)]
-)
+@each("name size links", ("bench", 20_000, 40), ("broad", 20_000, 40), ("graph", 2500, 11))
 def test_pages_to_measure_crawlers_are_of_one_size_with_so_many_links(name, size, links):
     world = preset(name)
     for found in list(pages_of(world, [0, 1]))[1:200]:

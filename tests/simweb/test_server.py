@@ -19,6 +19,7 @@ import simweb_client
 import warm
 from access_log_reader import read_access_log
 from patience import LIMIT_SECS, SLOWNESS
+from text_tables import each
 
 from webcrawl.simweb import Faults, SimWebError, World, chance, preset, start_in_process
 from webcrawl.simweb.accesslog import AnswerEnd
@@ -122,8 +123,8 @@ def test_every_socket_is_bound_to_a_loopback_address(web):
     assert tcp == set(itertools.product(web.world.address_list(), ports))
 
 
-@pytest.mark.parametrize("framing", list(Framing))
-@pytest.mark.parametrize("scheme", ["http", "https"])
+@each("framing", *list(Framing))
+@each("scheme", "http", "https")
 def test_a_page_arrives_as_computed_in_every_framing(web, client, framing, scheme):
     host = host_with(web, framing=framing, scheme=scheme)
     reply = get(client, host.origin + "/")
@@ -161,16 +162,14 @@ def test_http_1_0_is_answered_without_chunks(web):
     assert reply.body == b"".join(body_of(web.world, page(web.world, host, 0)))
 
 
-@pytest.mark.parametrize(
+@each(
     "data",
-    [
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # TLS to the plain port
-        b"nonsense\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost\r\n\r\n",
-        b"GET / HTTP/1.1\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: \r\n\r\n",
-        b"GET http://x/ HTTP/1.1\r\nHost: x\r\n\r\n",  # of a proxy
-    ],
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # TLS to the plain port
+    b"nonsense\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost\r\n\r\n",
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: \r\n\r\n",
+    b"GET http://x/ HTTP/1.1\r\nHost: x\r\n\r\n",  # of a proxy
 )
 def test_bad_requests_get_400_and_are_logged(web, data):
     host = plain(web)
@@ -312,7 +311,7 @@ def test_slow_hosts_begin_late_or_take_their_time(web, way):
     assert 0.9 * WORLD.slow_secs < hit.end - hit.start
 
 
-@pytest.mark.parametrize("by_date", [0, 1])
+@each("by_date", 0, 1)
 def test_throttling_hosts_want_to_be_left_alone(web, client, by_date):
     host = next(
         host

@@ -2,10 +2,10 @@
 
 import asyncio
 
-import pytest
 import simweb_client
 from protego import Protego
 from simweb_client import hosts_of
+from text_tables import each
 from web_truth import ANSWERING, allowed_urls, fetchable_urls, is_endless_url, reachable_urls
 
 from webcrawl.simweb import Faults, World, preset
@@ -56,9 +56,7 @@ def test_an_impolite_crawl_finds_exactly_what_is_reachable(web):
     assert {200, 301, 302, 303, 307, 308, 403, 404, 410, 500, 503} <= set(found.values())
 
 
-@pytest.mark.parametrize(
-    ("name", "own"), [("mercator", 0), ("clean", 0), ("today", 0), ("clean", 0.25)]
-)
+@each("name own", ("mercator", 0), ("clean", 0), ("today", 0), ("clean", 0.25))
 def test_every_page_of_a_host_that_answers_is_reachable(name, own):
     world = preset(name, hosts=300, seed_share=0.3, ftp=own, gopher=own)
     reachable = reachable_urls(world)
@@ -72,7 +70,7 @@ def test_every_page_of_a_host_that_answers_is_reachable(name, own):
             assert not urls & reachable
 
 
-@pytest.mark.parametrize("share", [0.01, 0.2, 1.0])
+@each("share", 0.01, 0.2, 1.0)
 def test_every_root_can_be_found_politely_unless_the_host_forbids_it(share):
     world = preset("clean", hosts=400, seed_share=share)
     allowed = allowed_urls(world, AGENT)
@@ -97,22 +95,20 @@ def rules_with(kind, **options):
     return host, Protego.parse(answer.body.decode("utf-8-sig", "replace"))
 
 
-@pytest.mark.parametrize(
-    ("kind", "allowed", "forbidden"),
-    [
-        (RobotsKind.EMPTY, ["/private/x", "/"], []),
-        (RobotsKind.ALLOW_ALL, ["/private/x", "/"], []),
-        (RobotsKind.HTML, ["/private/x", "/"], []),
-        (RobotsKind.BINARY, ["/private/x", "/"], []),
-        (RobotsKind.PREFIX, ["/", "/news/x", "/tmp"], ["/private/x", "/tmp/", "/cgi-bin/y"]),
-        (RobotsKind.WILDCARD, ["/", "/a.pdf/"], ["/a.pdf", "/x/b.gif", "/news/view?id=3"]),
-        (RobotsKind.OVERRIDE, ["/", "/archive/bora-3", "/tmp/view?id=1"], ["/archive/x", "/tmp/b"]),
-        (RobotsKind.AGENTS, ["/", "/cgi-bin/x"], ["/private/x", "/archive/y"]),
-        (RobotsKind.BOM_CRLF, ["/", "/tmp/x"], ["/private/x", "/cgi-bin/x"]),
-        (RobotsKind.BIG, ["/", "/tmp/x"], ["/private/x", "/archive/x"]),
-        (RobotsKind.REDIRECT, ["/", "/archive/x"], ["/private/x", "/tmp/x"]),
-        (RobotsKind.DENY_ALL, [], ["/", "/news/x"]),
-    ],
+@each(
+    "kind allowed forbidden",
+    (RobotsKind.EMPTY, ["/private/x", "/"], []),
+    (RobotsKind.ALLOW_ALL, ["/private/x", "/"], []),
+    (RobotsKind.HTML, ["/private/x", "/"], []),
+    (RobotsKind.BINARY, ["/private/x", "/"], []),
+    (RobotsKind.PREFIX, ["/", "/news/x", "/tmp"], ["/private/x", "/tmp/", "/cgi-bin/y"]),
+    (RobotsKind.WILDCARD, ["/", "/a.pdf/"], ["/a.pdf", "/x/b.gif", "/news/view?id=3"]),
+    (RobotsKind.OVERRIDE, ["/", "/archive/bora-3", "/tmp/view?id=1"], ["/archive/x", "/tmp/b"]),
+    (RobotsKind.AGENTS, ["/", "/cgi-bin/x"], ["/private/x", "/archive/y"]),
+    (RobotsKind.BOM_CRLF, ["/", "/tmp/x"], ["/private/x", "/cgi-bin/x"]),
+    (RobotsKind.BIG, ["/", "/tmp/x"], ["/private/x", "/archive/x"]),
+    (RobotsKind.REDIRECT, ["/", "/archive/x"], ["/private/x", "/tmp/x"]),
+    (RobotsKind.DENY_ALL, [], ["/", "/news/x"]),
 )
 def test_rules_say_what_their_kind_is_called(kind, allowed, forbidden):
     host, rules = rules_with(kind)
@@ -130,9 +126,7 @@ def test_other_crawlers_have_other_rules():
     assert len(allowed_urls(world, "otherbot")) < len(allowed_urls(world, AGENT))
 
 
-@pytest.mark.parametrize(
-    "kind", [RobotsKind.ALLOW_ALL, RobotsKind.PREFIX, RobotsKind.AGENTS, RobotsKind.BOM_CRLF]
-)
+@each("kind", RobotsKind.ALLOW_ALL, RobotsKind.PREFIX, RobotsKind.AGENTS, RobotsKind.BOM_CRLF)
 def test_crawl_delays_can_be_read(kind):
     world = World(crawl_delays=0.5, restricting=0.5)
     host, rules = rules_with(kind, delay=True, world=world)

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 from simweb_client import hosts_of
+from text_tables import each
 
 from webcrawl.simweb import Faults, SimWebError, World, preset, write_seeds
 from webcrawl.simweb.farm import DOMAINS, farm_name
@@ -25,7 +26,7 @@ def test_page_counts_are_zipf_distributed():
     assert sum(counts) / len(counts) == pytest.approx(20, rel=0.02)
 
 
-@pytest.mark.parametrize("hosts", [1, 2, 3, 4, 5, 17, 64, 1000])
+@each("hosts", 1, 2, 3, 4, 5, 17, 64, 1000)
 def test_each_rank_belongs_to_exactly_one_host(hosts):
     world = World(hosts=hosts, seed=99)
     assert sorted(host.rank for host in hosts_of(world)) == list(range(1, hosts + 1))
@@ -105,21 +106,19 @@ def test_a_bounded_number_of_hosts_is_remembered(monkeypatch):
     assert world.host(0) == first
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"hosts": 0}, "hosts must be from 1 to"),
-        ({"http_port": 70_000}, "http_port must be from 0 to 65535, not 70000"),
-        ({"seed": -1}, "seed must be from 0"),
-        ({"profile": "tomorrow"}, "unknown profile 'tomorrow': use one of mercator, today, bench"),
-        ({"seed_share": 1.5}, "seed_share is a share from 0 to 1, not 1.5"),
-        ({"seed_share": math.nan}, "seed_share is a share from 0 to 1, not nan"),
-        ({"faults": Faults(stall=-0.1)}, "stall is a share from 0 to 1, not -0.1"),
-        ({"faults": Faults(stall=0.5, reset=0.5)}, "more than three quarters"),
-        ({"errors": 0.4, "redirects": 0.3}, "more than half of the URLs"),
-        ({"mean_pages": math.inf}, "mean_pages must be from 1 to"),
-        ({"ftp": 0.5, "gopher": 0.5}, "hosts of FTP and Gopher make up more than three quarters"),
-    ],
+@each(
+    "changes message",
+    ({"hosts": 0}, "hosts must be from 1 to"),
+    ({"http_port": 70_000}, "http_port must be from 0 to 65535, not 70000"),
+    ({"seed": -1}, "seed must be from 0"),
+    ({"profile": "tomorrow"}, "unknown profile 'tomorrow': use one of mercator, today, bench"),
+    ({"seed_share": 1.5}, "seed_share is a share from 0 to 1, not 1.5"),
+    ({"seed_share": math.nan}, "seed_share is a share from 0 to 1, not nan"),
+    ({"faults": Faults(stall=-0.1)}, "stall is a share from 0 to 1, not -0.1"),
+    ({"faults": Faults(stall=0.5, reset=0.5)}, "more than three quarters"),
+    ({"errors": 0.4, "redirects": 0.3}, "more than half of the URLs"),
+    ({"mean_pages": math.inf}, "mean_pages must be from 1 to"),
+    ({"ftp": 0.5, "gopher": 0.5}, "hosts of FTP and Gopher make up more than three quarters"),
 )
 def test_parameters_that_make_no_web_are_refused_in_one_sentence(changes, message):
     with pytest.raises(SimWebError, match=message.replace("(", r"\(")):

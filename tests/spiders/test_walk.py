@@ -130,7 +130,7 @@ def walked(links, types, seeds, steps, rng):
     spider.closed("finished")
 
 
-@each("steps visited", (700, (15, 25)), pytest.param(8000, (60, 80), marks=pytest.mark.long))
+@each("steps visited", (700, (15, 25)), long=((8000, (60, 80)),))
 def test_shares_of_a_known_graph_are_true_to_the_errors_logged(caplog, steps, visited):
     caplog.set_level("INFO")
     coverage, misses = [], []

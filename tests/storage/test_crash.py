@@ -5,6 +5,7 @@ import random
 import pytest
 from disk import PowerLoss, drain, flipped, item, overwrite
 from strategies import some_of
+from text_tables import each
 
 from webcrawl.storage.atomic import sync_paths
 from webcrawl.storage.fifo import DiskFifo
@@ -101,7 +102,7 @@ def test_a_header_harmed_at_any_byte_is_raised(queue):
         path.write_bytes(data)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", *range(5))
 def test_a_snapshot_whose_files_were_synced_survives_a_power_loss(tmp_path, monkeypatch, seed):
     """Everything that written() did not name, or that was written later, may vanish."""
     rng = random.Random(seed)

@@ -12,6 +12,7 @@ from disk import drain, file_size_limit, item
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from strategies import examples
+from text_tables import each
 
 from webcrawl.storage import fifo as module
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
@@ -167,7 +168,7 @@ def test_a_last_segment_that_is_too_short_is_found_by_open(saved):
             opened(path, snapshot)
 
 
-@pytest.mark.parametrize("bad", [b"not packed", b"\x78\x01 not compressed"])
+@each("bad", b"not packed", b"\x78\x01 not compressed")
 def test_a_frame_that_holds_no_packed_items_is_damage(tmp_path, bad):
     (tmp_path / "queue").mkdir()
     path = tmp_path / "queue" / "00000000.log"

@@ -9,6 +9,7 @@ import pytest
 from disk import PowerLoss, full_disk
 from hypothesis import given
 from hypothesis import strategies as st
+from text_tables import each
 
 from webcrawl.storage import line_log
 from webcrawl.storage.line_log import LineLog, numbered_files, remove_before, start_time
@@ -53,7 +54,7 @@ def test_a_line_is_in_the_file_when_append_returns(path):
     log.close()
 
 
-@pytest.mark.parametrize("cut", range(8))
+@each("cut", *range(8))
 def test_a_torn_last_line_is_cut_at_the_next_open(path, cut):
     write(path, b"one", b"two")
     os.truncate(path, cut)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from disk import flipped, full_disk
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.storage.atomic import (
     make_directory,
@@ -190,9 +190,8 @@ def test_a_second_attempt_does_not_write_over_the_first(tmp_path, monkeypatch):
     assert store.next_sequence() == 3
 
 
-@pytest.mark.parametrize(
-    "current",
-    [b"", b"\n", b"manifest-1.json\n", b"../manifest-000001.json", b"\xff\xfe", bytes(20)],
+@each(
+    "current", b"", b"\n", b"manifest-1.json\n", b"../manifest-000001.json", b"\xff\xfe", bytes(20)
 )
 def test_a_pointer_that_names_no_manifest_is_damage(tmp_path, current):
     (tmp_path / "CURRENT").write_bytes(current)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 from http_site import serving
 from published_shard import url_of
-from text_tables import cases, words
+from text_tables import cases, each, words
 
 from webcrawl.errors import ObjectStoreError
 from webcrawl.storage.object_store import ObjectStore
@@ -161,7 +161,7 @@ def test_each_service_is_asked_to_create_an_object_only_once(tmp_path, url, opti
 ODD = ["", *words(". .. ../x a/../../x /etc/passwd a//b a/ .x"), "a\0b", "a\nb", "x" * 256]
 
 
-@pytest.mark.parametrize("name", ODD)
+@each("name", *ODD)
 def test_a_name_that_may_lead_elsewhere_is_refused_by_each_call(store, tmp_path, name):
     store.write("a/x", b"1")
     file = tmp_path / "file"

@@ -7,6 +7,7 @@ import sys
 import pytest
 from http_site import HttpSite, serving
 from test_imports import ROOT, modules
+from text_tables import each
 
 # A crawl by Scrapy 2.20, whose own modules have what they need, and nobody else gets it.
 CRAWL = """
@@ -29,19 +30,13 @@ FORMER = (
     "scrapy.core.downloader.Slot",
 )
 ENGINE, SCRAPER = "scrapy.core.engine.ExecutionEngine", "scrapy.core.scraper.Scraper"
-USED = [
-    f"{SCRAPER}._check_if_closing",
-    *(
-        pytest.param(name, marks=pytest.mark.long)
-        for name in (
-            f"{ENGINE}.needs_backout",
-            f"{SCRAPER}.start_itemproc_async",
-            f"{SCRAPER}.close_spider_async",
-            "scrapy.pipelines.ItemPipelineManager.process_item_async",
-            "scrapy.core.spidermw.SpiderMiddlewareManager.scrape_response_async",
-        )
-    ),
-]
+USED = (
+    f"{ENGINE}.needs_backout",
+    f"{SCRAPER}.start_itemproc_async",
+    f"{SCRAPER}.close_spider_async",
+    "scrapy.pipelines.ItemPipelineManager.process_item_async",
+    "scrapy.core.spidermw.SpiderMiddlewareManager.scrape_response_async",
+)
 
 
 @pytest.fixture
@@ -66,13 +61,7 @@ def borrowed():
     return {name for name in names if "._" in name}
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        ",".join(FORMER),
-        *(pytest.param(name, marks=pytest.mark.long) for name in sorted(borrowed())),
-    ],
-)
+@each("names", ",".join(FORMER), long=sorted(borrowed()))
 def test_a_crawl_does_without_a_borrowed_name(names, seed, tmp_path):
     run = crawl_without(names, seed, tmp_path)
     assert run.returncode == 0, run.stderr
@@ -80,7 +69,7 @@ def test_a_crawl_does_without_a_borrowed_name(names, seed, tmp_path):
     assert '"outcome":"http_200"' in (tmp_path / "logs" / "info.jsonl").read_text()
 
 
-@pytest.mark.parametrize("name", USED)
+@each("name", f"{SCRAPER}._check_if_closing", long=USED)
 def test_a_scrapy_without_a_name_that_is_needed_is_refused(name, seed, tmp_path):
     run = crawl_without(name, seed, tmp_path)
     assert run.returncode == 2, run.stderr

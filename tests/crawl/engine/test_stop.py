@@ -127,7 +127,7 @@ def test_damage_met_by_the_background_work_ends_the_crawl(web):
     assert is_complete_after(web, web.command(POLITENESS_MAX_DELAY=0.2))
 
 
-@each("fails", True, pytest.param(False, marks=pytest.mark.long))
+@each("fails", True, long=(False,))
 def test_trouble_while_a_processing_module_is_being_opened_is_one_sentence(
     user_module, web, monkeypatch, fails
 ):
@@ -146,11 +146,7 @@ def test_trouble_while_a_processing_module_is_being_opened_is_one_sentence(
     assert is_complete_after(web, command)
 
 
-@each(
-    "owner method",
-    ("Contacts", "release"),
-    pytest.param("Frontier", "acquire", marks=pytest.mark.long),
-)
+@each("owner method", ("Contacts", "release"), long=(("Frontier", "acquire"),))
 @pytest.mark.cures("the log has the traceback. Run the same command again to continue")
 def test_a_bug_of_ours_ends_the_crawl_and_does_not_make_it_hang(user_module, web, owner, method):
     user_module("bug", BUG.replace("{owner}", owner).replace("{method}", method))

@@ -7,6 +7,7 @@ import pytest
 from fifo_part import FifoPart
 from looking import contents
 from stored_job import Stored
+from text_tables import each
 
 from webcrawl.crawl.job.jobdir import Job
 from webcrawl.errors import FatalError
@@ -77,7 +78,7 @@ def exported(path, target):
     return sorted(line.partition(",")[2] for line in lines if not line.startswith("#"))
 
 
-@pytest.mark.parametrize("place", ["00", "01"])
+@each("place", "00", "01")
 def test_a_shard_moves_from_one_stopped_job_to_another(tmp_path, clock, place):
     moved = stored(tmp_path / "a", clock, "a.test")
     stays = stored(tmp_path / "b", clock, "b.test")

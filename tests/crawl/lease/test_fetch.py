@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from scrapy import Request
 from scrapy.http import Response
+from text_tables import each
 
 from webcrawl.crawl.lease.fetch import Fetch, PageResult, PageState, fetch_of
 from webcrawl.frontier import Entry, Lease
@@ -45,7 +46,7 @@ def test_of_several_findings_the_one_that_says_most_counts():
         assert page.state is max(states)
 
 
-@pytest.mark.parametrize("robots_url", ["", "http://a.test/robots.txt"])
+@each("robots_url", "", "http://a.test/robots.txt")
 def test_a_page_is_the_last_of_its_host_if_no_url_waits(robots_url):
     waiting = {"a.test": [b"an entry"]}
     back = SimpleNamespace(table=waiting)

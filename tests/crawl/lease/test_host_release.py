@@ -5,6 +5,7 @@ from frontier_rig import entry
 from lease_rig import LEASE_SECS, MAX_DELAY, attempts_of, ordinary, page
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
+from text_tables import each
 
 from webcrawl.net.dns.resolver import LookupFailedError
 from webcrawl.net.outcomes import (
@@ -41,19 +42,17 @@ def test_a_host_whose_name_servers_fail_backs_off(desk):
     assert desk.rests() == 3.0
 
 
-@pytest.mark.parametrize(
-    ("headers", "rest"),
-    [
-        ({"Retry_After": "60"}, 60.0),
-        ({"Retry_After": "1"}, 3.0),
-        ({"Retry_After": "86400"}, MAX_DELAY),
-        ({"Retry_After": "9999999999999"}, MAX_DELAY),
-        ({"Retry_After": "soon"}, 3.0),
-        ({"Retry_After": "-5"}, 3.0),
-        ({}, 3.0),
-    ],
+@each(
+    "headers rest",
+    ({"Retry_After": "60"}, 60.0),
+    ({"Retry_After": "1"}, 3.0),
+    ({"Retry_After": "86400"}, MAX_DELAY),
+    ({"Retry_After": "9999999999999"}, MAX_DELAY),
+    ({"Retry_After": "soon"}, 3.0),
+    ({"Retry_After": "-5"}, 3.0),
+    ({}, 3.0),
 )
-@pytest.mark.parametrize("status", [429, 503])
+@each("status", 429, 503)
 def test_retry_after_is_the_host_s_rest_up_to_the_longest_delay(desk, status, headers, rest):
     desk.urls(2)
     desk.answer(page(status, **headers))
@@ -66,13 +65,15 @@ def test_retry_after_of_a_page_that_was_served_is_not_looked_at(desk):
     assert desk.rests() == 3.0
 
 
-@pytest.mark.parametrize(
-    ("on_wire", "rest"),
-    [(page(429, Retry_After="60"), 60.0), (page(503), 10.0), (ConnectionLostError("x"), 10.0)],
+@each(
+    "on_wire rest",
+    (page(429, Retry_After="60"), 60.0),
+    (page(503), 10.0),
+    (ConnectionLostError("x"), 10.0),
     ids=str,
 )
-@pytest.mark.parametrize(
-    "in_its_place", [Request("http://a.test/again"), IgnoreRequest("x")], ids=["retried", "ignored"]
+@each(
+    "in_its_place", Request("http://a.test/again"), IgnoreRequest("x"), ids=["retried", "ignored"]
 )
 def test_what_a_middleware_makes_of_a_failure_shortens_no_rest(
     new_desk, on_wire, rest, in_its_place
@@ -212,7 +213,7 @@ def test_the_rest_after_a_contact_is_learned_from_the_host(desk):
     assert desk.hosts.records.get("a.test").pages == 2
 
 
-@pytest.mark.parametrize("again", ["http://a.test/1", "http://a.test/robots.txt"])
+@each("again", "http://a.test/1", "http://a.test/robots.txt")
 def test_a_host_without_a_queue_keeps_its_crawl_delay_over_a_crash(obedient, again):
     """Its queue had run empty and its rest was over: only its robots.txt tells of the delay."""
     obedient.urls(1)

@@ -1,9 +1,9 @@
 """The line and the signal of each URL that has come to its end."""
 
-import pytest
 from disk import file_size_limit
 from frontier_rig import entry
 from lease_rig import page, see
+from text_tables import each
 
 from webcrawl import signals
 from webcrawl.crawl.lease.fetch import PageState
@@ -53,16 +53,14 @@ def test_each_url_that_ends_has_a_line_that_says_why(obedient):
     assert fetched.at == round(obedient.clock(), 3)
 
 
-@pytest.mark.parametrize(
-    ("flags", "truncated", "undecodable"),
-    [
-        (["cached"], "", False),
-        (["truncated"], "length", False),
-        (["truncated", "body_cut"], "length", False),
-        (["truncated", "time"], "time", False),
-        (["dataloss"], "disconnect", False),
-        (["undecodable"], "", True),
-    ],
+@each(
+    "flags truncated undecodable",
+    (["cached"], "", False),
+    (["truncated"], "length", False),
+    (["truncated", "body_cut"], "length", False),
+    (["truncated", "time"], "time", False),
+    (["dataloss"], "disconnect", False),
+    (["undecodable"], "", True),
 )
 def test_what_a_body_lacks_is_in_its_line(desk, flags, truncated, undecodable):
     desk.urls(1)
@@ -71,14 +69,12 @@ def test_what_a_body_lacks_is_in_its_line(desk, flags, truncated, undecodable):
     assert (line.outcome, line.truncated, line.undecodable) == ("http_200", truncated, undecodable)
 
 
-@pytest.mark.parametrize(
-    ("header", "kind"),
-    [
-        ({"content_type": "Text/HTML; charset=utf-8"}, "text/html"),
-        ({"content_type": "image/gif"}, "image/gif"),
-        ({"content_type": f"x/{'y' * 200}"}, f"x/{'y' * 98}"),
-        ({}, ""),
-    ],
+@each(
+    "header kind",
+    ({"content_type": "Text/HTML; charset=utf-8"}, "text/html"),
+    ({"content_type": "image/gif"}, "image/gif"),
+    ({"content_type": f"x/{'y' * 200}"}, f"x/{'y' * 98}"),
+    ({}, ""),
 )
 def test_the_type_of_an_answer_is_in_its_line_unless_it_is_html(desk, header, kind):
     desk.urls(1)

@@ -1,8 +1,8 @@
 """From a Scrapy response to a Page: what the wire said, and what a plain response says."""
 
-import pytest
 from scrapy import Request
 from scrapy.http import HtmlResponse, Response
+from text_tables import each
 
 from webcrawl.crawl.lease.fetch import Fetch
 from webcrawl.crawl.lease.page_builder import page_of
@@ -49,33 +49,31 @@ def test_times_are_those_of_the_download():
     assert (found.download_seconds, found.fetched_at) == (0.25, 1_750_000_000.25)
 
 
-@pytest.mark.parametrize(
-    ("value", "content_type", "charset"),
-    [
-        ("text/html", "text/html", ""),
-        ("Text/HTML; Charset=UTF-8", "text/html", "utf-8"),
-        ("text/html;charset=utf-8", "text/html", "utf-8"),
-        ('text/html ; charset = "ISO-8859-1" ', "text/html", "iso-8859-1"),
-        ("text/html; charset='koi8-r'", "text/html", "koi8-r"),
-        ("text/html; a=b; charset=gbk; charset=big5", "text/html", "gbk"),
-        ('text/html; a=";charset=gbk"; charset=big5', "text/html", "big5"),
-        ("text/html; charset", "text/html", ""),
-        ("text/html; charset=", "text/html", ""),
-        # Fetch Standard, "extract a MIME type": its own examples, and what servers send.
-        ("text/html, text/html", "text/html", ""),
-        ("text/plain;charset=gbk, text/html", "text/html", ""),
-        ("text/html;charset=gbk;a=b, text/html;x=y", "text/html", "gbk"),
-        ("text/html;charset=gbk;a=b, text/html;x=y;charset=big5", "text/html", "big5"),
-        ("text/html, */*;charset=gbk", "text/html", ""),
-        ('text/html;charset="shift_jis"iso-2022-jp', "text/html", "shift_jis"),
-        (["text/plain", "text/html;charset=gbk"], "text/html", "gbk"),
-        ("text/html, garbage", "text/html", ""),
-        ("; charset=utf-8", "", ""),
-        ("text/html charset=utf-8", "", ""),
-        ("html", "", ""),
-        ("", "", ""),
-        (b"text/\xffhtml", "", ""),
-    ],
+@each(
+    "value content_type charset",
+    ("text/html", "text/html", ""),
+    ("Text/HTML; Charset=UTF-8", "text/html", "utf-8"),
+    ("text/html;charset=utf-8", "text/html", "utf-8"),
+    ('text/html ; charset = "ISO-8859-1" ', "text/html", "iso-8859-1"),
+    ("text/html; charset='koi8-r'", "text/html", "koi8-r"),
+    ("text/html; a=b; charset=gbk; charset=big5", "text/html", "gbk"),
+    ('text/html; a=";charset=gbk"; charset=big5', "text/html", "big5"),
+    ("text/html; charset", "text/html", ""),
+    ("text/html; charset=", "text/html", ""),
+    # Fetch Standard, "extract a MIME type": its own examples, and what servers send.
+    ("text/html, text/html", "text/html", ""),
+    ("text/plain;charset=gbk, text/html", "text/html", ""),
+    ("text/html;charset=gbk;a=b, text/html;x=y", "text/html", "gbk"),
+    ("text/html;charset=gbk;a=b, text/html;x=y;charset=big5", "text/html", "big5"),
+    ("text/html, */*;charset=gbk", "text/html", ""),
+    ('text/html;charset="shift_jis"iso-2022-jp', "text/html", "shift_jis"),
+    (["text/plain", "text/html;charset=gbk"], "text/html", "gbk"),
+    ("text/html, garbage", "text/html", ""),
+    ("; charset=utf-8", "", ""),
+    ("text/html charset=utf-8", "", ""),
+    ("html", "", ""),
+    ("", "", ""),
+    (b"text/\xffhtml", "", ""),
 )
 def test_content_type_and_charset_are_those_of_the_fetch_standard(value, content_type, charset):
     found = page(headers={"Content-Type": value})
@@ -86,41 +84,37 @@ def test_without_a_content_type_both_are_empty():
     assert (page().content_type, page().charset) == ("", "")
 
 
-@pytest.mark.parametrize(
-    ("location", "target"),
-    [
-        ("http://b.test/x", "http://b.test/x"),
-        ("/root", "http://a.test/root"),
-        ("sibling?a=b", "http://a.test/dir/sibling?a=b"),
-        ("HTTP://B.TEST:80/#part", "http://b.test/"),
-        ("/ü".encode("latin-1"), "http://a.test/%FC"),
-        ("http://[broken", ""),
-        ("ftp://a.test/", ""),
-        ("", ""),
-        (["/one", "/two"], "http://a.test/two"),  # as Scrapy reads repeated fields
-    ],
+@each(
+    "location target",
+    ("http://b.test/x", "http://b.test/x"),
+    ("/root", "http://a.test/root"),
+    ("sibling?a=b", "http://a.test/dir/sibling?a=b"),
+    ("HTTP://B.TEST:80/#part", "http://b.test/"),
+    ("/ü".encode("latin-1"), "http://a.test/%FC"),
+    ("http://[broken", ""),
+    ("ftp://a.test/", ""),
+    ("", ""),
+    (["/one", "/two"], "http://a.test/two"),  # as Scrapy reads repeated fields
 )
 def test_a_page_has_the_target_of_its_redirect(location, target):
     assert page(302, {"Location": location}).redirect_target == target
 
 
-@pytest.mark.parametrize("status", [200, 201, 300, 304, 305, 306, 399, 404, 503])
+@each("status", 200, 201, 300, 304, 305, 306, 399, 404, 503)
 def test_only_a_redirect_leads_anywhere(status):
     assert page(status, {"Location": "/x"}).redirect_target == ""
 
 
-@pytest.mark.parametrize(
-    ("flags", "truncated"),
-    [
-        (None, ""),
-        (["truncated"], "length"),
-        (["truncated", "time"], "time"),
-        (["truncated", "body_cut"], ""),
-        (["dataloss", "truncated", "body_cut"], "disconnect"),
-        (["dataloss"], "disconnect"),
-        (["dataloss", "truncated"], "length"),
-        (["undecodable", "cached"], ""),
-    ],
+@each(
+    "flags truncated",
+    (None, ""),
+    (["truncated"], "length"),
+    (["truncated", "time"], "time"),
+    (["truncated", "body_cut"], ""),
+    (["dataloss", "truncated", "body_cut"], "disconnect"),
+    (["dataloss"], "disconnect"),
+    (["dataloss", "truncated"], "length"),
+    (["undecodable", "cached"], ""),
 )
 def test_flags_say_why_a_body_is_not_whole(flags, truncated):
     found = page(flags=flags)
@@ -184,9 +178,7 @@ def test_of_a_plain_scrapy_response_its_own_headers_and_body_stand_for_the_wire(
     assert found.method == "POST"
 
 
-@pytest.mark.parametrize(
-    ("status", "permanent"), [(301, True), (308, True), (302, False), (303, False), (307, False)]
-)
+@each("status permanent", (301, True), (308, True), (302, False), (303, False), (307, False))
 def test_a_redirect_is_permanent_or_not(status, permanent):
     moved = page(status=status, headers={"Location": "/new"})
     assert moved.redirect_target.endswith("/new")

@@ -1,7 +1,5 @@
 """What a Request loses, and does not lose, on its way through the frontier."""
 
-from __future__ import annotations
-
 import pickle
 import threading
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from scrapy.spiders import CrawlSpider, Rule
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.request import RequestFingerprinter
 from scrapy.utils.test import get_crawler
+from text_tables import each
 
 from webcrawl.crawl.lease.plain_requests import PLAIN, NotPlainError
 from webcrawl.crawl.lease.request_codec import (
@@ -154,7 +153,7 @@ class Product:
     name: str
 
 
-@pytest.mark.parametrize("value", [{"deep": [Product("ball")]}, "\udc80"], ids=repr)
+@each("value", {"deep": [Product("ball")]}, "\udc80", ids=repr)
 def test_objects_in_meta_survive_a_restart(codec, value):
     packed = codec.pack(Request(URL, meta={"value": value}))
     assert new_codec(ShopSpider()).unpack(packed).meta["value"] == value
@@ -205,20 +204,18 @@ def test_requests_of_a_crawl_spider_have_a_plain_form(spider, hive):
     assert back.meta == {"rule": 0, "link_text": "to a"}
 
 
-@pytest.mark.parametrize(
-    ("parts", "said"),
-    [
-        ({"callback": "_hidden"}, "_hidden is not a public method"),
-        ({"callback": "_parse_sitemap"}, "not a public method"),
-        ({"errback": "__init__"}, "not a public method"),
-        ({"callback": "name"}, "not a public method"),
-        ({"errback": "gone"}, "not a public method"),
-        ({"callback": 7}, "."),
-        ({"_class": "subprocess.Popen"}, "subprocess.Popen is not a Request class"),
-        ({"meta": 7}, "."),
-        ({"url": None}, "."),
-        ({"headers": 7}, "."),
-    ],
+@each(
+    "parts said",
+    ({"callback": "_hidden"}, "_hidden is not a public method"),
+    ({"callback": "_parse_sitemap"}, "not a public method"),
+    ({"errback": "__init__"}, "not a public method"),
+    ({"callback": "name"}, "not a public method"),
+    ({"errback": "gone"}, "not a public method"),
+    ({"callback": 7}, "."),
+    ({"_class": "subprocess.Popen"}, "subprocess.Popen is not a Request class"),
+    ({"meta": 7}, "."),
+    ({"url": None}, "."),
+    ({"headers": 7}, "."),
     ids=str,
 )
 def test_a_plain_request_names_no_code_but_public_methods(codec, parts, said):
@@ -240,16 +237,14 @@ def test_the_crawler_s_own_meta_does_not_come_in_either(codec):
     assert codec.unpack(PLAIN + msgspec.msgpack.encode(parts)).meta == {"mine": 3}
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"meta": {"deep": [Product("ball")]}}, "Product is not plain"),
-        ({"meta": {"big": 1 << 64}}, "can't serialize ints"),
-        ({"meta": {"half": "\udc80"}}, "surrogates"),
-        ({"meta": {("a", 1): 1}}, "a dict has keys"),
-        ({"callback": "_hidden"}, "_hidden is not a public method"),
-        ({"meta": LOCKED}, "lock is not plain"),
-    ],
+@each(
+    "change said",
+    ({"meta": {"deep": [Product("ball")]}}, "Product is not plain"),
+    ({"meta": {"big": 1 << 64}}, "can't serialize ints"),
+    ({"meta": {"half": "\udc80"}}, "surrogates"),
+    ({"meta": {("a", 1): 1}}, "a dict has keys"),
+    ({"callback": "_hidden"}, "_hidden is not a public method"),
+    ({"meta": LOCKED}, "lock is not plain"),
     ids=["object", "large number", "half a pair", "key", "private", "lock"],
 )
 def test_a_hive_refuses_what_has_no_plain_form(spider, codec, hive, change, said):
@@ -267,7 +262,7 @@ class Bomb:
         return pytest.fail, ("a pickle of a stranger was read",)
 
 
-@pytest.mark.parametrize("tag", [b"", b"signed/" + bytes(32)], ids=["bare", "signed by 0.2"])
+@each("tag", b"", b"signed/" + bytes(32), ids=["bare", "signed by 0.2"])
 def test_a_hive_reads_no_pickle(hive, tag):
     with pytest.raises(PickleRefusedError, match="a hive reads plain data only"):
         hive.unpack(tag + pickle.dumps(Bomb()))
@@ -278,7 +273,7 @@ def test_a_job_directory_is_read_with_the_pickles_of_older_versions(spider, code
     assert codec.unpack(old).meta == {"a": 1}
 
 
-@pytest.mark.parametrize("depth", ["3", None, 2.5, -4, True, 1 << 60])
+@each("depth", "3", None, 2.5, -4, True, 1 << 60)
 def test_a_depth_that_is_no_number_of_links_counts_as_none(codec, depth):
     request = Request(URL, meta={"depth": depth})
     assert codec.entry(request).depth == 0

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from patience import LIMIT_SECS
 from scrapy.signalmanager import SignalManager
+from text_tables import each
 from warc_checks import page
 
 from webcrawl.clock import now
@@ -52,7 +53,7 @@ async def test_every_handler_has_the_page_before_its_url_is_finished(signals, it
     assert "only this page's trouble" in caplog.text
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+@each("number", errno.ENOSPC, errno.EIO)
 async def test_a_disk_that_fails_is_the_error_of_the_callback(signals, items, fetch, number):
     async def store():
         raise StoreError(number, "no more")
@@ -62,9 +63,7 @@ async def test_a_disk_that_fails_is_the_error_of_the_callback(signals, items, fe
         await items.hand_over(page(), fetch, ROBOTS)
 
 
-@pytest.mark.parametrize(
-    ("at_end", "state"), [(True, PageState.PUT_BACK), (False, PageState.FAILED)]
-)
+@each("at_end state", (True, PageState.PUT_BACK), (False, PageState.FAILED))
 async def test_a_handler_that_never_answers_is_given_up(signals, items, fetch, at_end, state):
     async def mute():
         await asyncio.Event().wait()

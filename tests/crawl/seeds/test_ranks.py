@@ -10,6 +10,7 @@ from disk import PowerLoss, flipped, full_disk
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from strategies import examples
+from text_tables import each
 
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.storage.atomic import sync_paths
@@ -116,7 +117,7 @@ def test_a_full_disk_adds_nothing_and_later_there_is_room(ranks, path):
 # Dying
 
 
-@pytest.mark.parametrize("seed", range(4))
+@each("seed", *range(4))
 def test_a_power_loss_leaves_what_a_published_snapshot_names(tmp_path, monkeypatch, seed):
     rng = random.Random(seed)
     root = tmp_path / "root"

@@ -83,11 +83,7 @@ def assert_untouched(out, run, why):
     assert list(out.parent.iterdir()) == [out]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [ROWS, gzip.compress(ROWS, mtime=0), LIST],
-    ids=["plain", "gzip", "zip"],
-)
+@each("content", ROWS, gzip.compress(ROWS, mtime=0), LIST, ids=["plain", "gzip", "zip"])
 def test_local_list_of_any_form_replaces_the_old_one(tmp_path, out, content):
     source = tmp_path / "source"
     source.write_bytes(content)

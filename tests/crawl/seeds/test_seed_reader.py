@@ -555,7 +555,7 @@ reader.close()
 
 
 class TestTop1M:
-    @each("count", 200_000, pytest.param(1_000_000, marks=pytest.mark.long))
+    @each("count", 200_000, long=(1_000_000,))
     def test_list_is_read_in_constant_memory(self, tmp_path, count):
         with TOP1M.open() as rows:
             (tmp_path / "list.csv").write_text("".join(islice(rows, count)))

@@ -4,7 +4,6 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
-import pytest
 from frontier_rig import Rig, entry, urls_of
 from host_rig import Records, robots_cache
 from records_rig import damage_of
@@ -12,6 +11,7 @@ from records_rig import opened as opened_records
 from scrapy.settings import Settings
 from seen_rig import InlineExecutor, disk_eliminator, drain, names, submit
 from seen_rig import damage_of as damage_of_seen
+from text_tables import each
 
 from webcrawl.configuration.memory_budget import TABLE, part_of, sizes
 from webcrawl.crawl.seeds.ranks import HostRanks
@@ -19,7 +19,7 @@ from webcrawl.hosts.records.host_counters import HostCounter
 from webcrawl.seen.content import ContentSeen
 
 
-@pytest.mark.parametrize("shards", [1, 2, 7, 64, 4096])
+@each("shards", 1, 2, 7, 64, 4096)
 def test_parts_add_up_to_the_whole_unless_a_shard_needs_more(shards):
     whole = sizes(Settings({"MEMORY_BUDGET": 1 << 29}))
     for name, row in TABLE.items():

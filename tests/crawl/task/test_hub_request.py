@@ -2,6 +2,7 @@
 
 import pytest
 from lease_rig import page
+from text_tables import each
 
 FORM = b"hub.mode=subscribe&hub.topic=http%3A%2F%2Fa.test%2Ffeed"
 HUB = "http://hub.test/"
@@ -28,7 +29,7 @@ def test_it_waits_for_robots_txt_in_the_hubs_own_turn(obedient, ask):
     assert obedient.next() is None
 
 
-@pytest.mark.parametrize("status", [202, 404, 500])
+@each("status", 202, 404, 500)
 def test_it_has_the_form_and_no_cookies_or_credentials(obedient, ask, status):
     ask()
     obedient.rules(b"")
@@ -61,7 +62,7 @@ def test_a_hub_at_a_forbidden_address_is_not_asked(resolving, names):
     assert resolving.is_empty
 
 
-@pytest.mark.parametrize("port", [25, 6379, 2375])
+@each("port", 25, 6379, 2375)
 def test_a_hub_at_the_port_of_another_service_is_not_asked(desk, port):
     asking(desk)(f"http://hub.test:{port}/")
     assert desk.next() is None

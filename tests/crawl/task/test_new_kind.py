@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from lease_rig import page
+from text_tables import each
 
 from webcrawl.crawl.task.task import Ending, Finish, Way
 from webcrawl.frontier import NOTHING, Entry
@@ -33,7 +34,7 @@ def test_it_has_at_most_forty_lines():
     assert len(CODE.splitlines()) <= 40
 
 
-@pytest.mark.parametrize("status", [200, 304, 404, 503])
+@each("status", 200, 304, 404, 503)
 def test_it_is_sent_in_its_hosts_turn_and_told_its_outcome(obedient, checks, status):
     obedient.rules(b"Disallow: /private")
     obedient.wait(3)

@@ -5,11 +5,11 @@ import contextlib
 
 import dns.message
 import dns.rcode
-import pytest
 from host_rig import Records
 from loopback import name_server, zone
 from patience import LIMIT_SECS
 from resolving import asked
+from text_tables import each
 
 from webcrawl.hosts.politeness.addresses import HostAddresses
 from webcrawl.hosts.records import HostRecord
@@ -53,15 +53,13 @@ async def looked_up(addresses, host):
     return found
 
 
-@pytest.mark.parametrize(
-    ("host", "found"),
-    [
-        ("a.test", ["8.8.8.8"]),
-        ("inside.test", []),
-        ("both.test", ["9.9.9.9"]),
-        ("several.test", ["8.8.8.8", "9.9.9.9"]),
-        ("10.1.1.1", []),
-    ],
+@each(
+    "host found",
+    ("a.test", ["8.8.8.8"]),
+    ("inside.test", []),
+    ("both.test", ["9.9.9.9"]),
+    ("several.test", ["8.8.8.8", "9.9.9.9"]),
+    ("10.1.1.1", []),
 )
 async def test_only_addresses_that_may_be_contacted_are_returned(clock, host, found):
     async with addresses_by(clock) as (addresses, _):
@@ -107,9 +105,7 @@ def servfail(query):
     return response
 
 
-@pytest.mark.parametrize(
-    ("answer", "error"), [(zone({}), NameNotFoundError), (servfail, LookupFailedError)]
-)
+@each("answer error", (zone({}), NameNotFoundError), (servfail, LookupFailedError))
 async def test_a_name_without_address_is_not_a_server_failure(clock, answer, error):
     records = Records()
     async with addresses_by(clock, records, answer=answer) as (addresses, _):

@@ -5,7 +5,7 @@ import os
 
 import pytest
 from scrapy.utils.project import get_project_settings
-from text_tables import table
+from text_tables import each, table
 
 from webcrawl.configuration.memory_budget import sizes
 from webcrawl.errors import FatalError
@@ -36,9 +36,9 @@ def rules_of(lists):
     return made
 
 
-@pytest.mark.parametrize(
-    ("host", "url", "part"),
-    table("""
+@each(
+    "host url part",
+    *table("""
         bad.test         | http://bad.test/                      | domains
         www.bad.test     | https://www.bad.test/x                | domains
         10.1.2.3         | http://10.1.2.3/                      | domains
@@ -81,15 +81,13 @@ def test_each_list_is_counted_by_its_category(directory):
     assert not lists["own"].rules.is_excluded("b.test", "https://b.test:81/y")
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        ({"adult": "empty"}, "empty has none of the files domains, urls, exp"),
-        ({"../x": "."}, r"BLOCKLISTS has the category '\.\./x'; it must be a word"),
-        ({"own": 3}, "BLOCKLISTS 3 cannot be read"),
-        (["own"], "BLOCKLISTS must be a dictionary"),
-        ({"own": "missing"}, "BLOCKLISTS missing cannot be read .*: create it"),
-    ],
+@each(
+    "value reason",
+    ({"adult": "empty"}, "empty has none of the files domains, urls, exp"),
+    ({"../x": "."}, r"BLOCKLISTS has the category '\.\./x'; it must be a word"),
+    ({"own": 3}, "BLOCKLISTS 3 cannot be read"),
+    (["own"], "BLOCKLISTS must be a dictionary"),
+    ({"own": "missing"}, "BLOCKLISTS missing cannot be read .*: create it"),
 )
 def test_a_bad_list_is_refused_in_one_sentence(directory, monkeypatch, value, reason):
     monkeypatch.chdir(directory)

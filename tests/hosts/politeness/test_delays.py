@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.settings import Settings
 from scrapy.utils.project import get_project_settings
+from text_tables import each
 
 from webcrawl import settings as project
 from webcrawl.frontier import HostFacts, LargestDelay
@@ -101,17 +102,15 @@ def test_the_average_of_the_last_five_downloads_counts(polite, records):
     assert records.get(HOST).took == [1.0, 1.0, 1.0, 1.0, 3.5]
 
 
-@pytest.mark.parametrize(
-    ("outcome", "counts"),
-    [
-        ("http_429", True),
-        ("http_503", True),
-        ("challenged", True),
-        ("walled", True),
-        ("connection_lost", True),
-        ("http_200", False),
-        ("http_404", False),
-    ],
+@each(
+    "outcome counts",
+    ("http_429", True),
+    ("http_503", True),
+    ("challenged", True),
+    ("walled", True),
+    ("connection_lost", True),
+    ("http_200", False),
+    ("http_404", False),
 )
 def test_hosts_that_rest_for_a_refusal_are_counted(polite, clock, outcome, counts):
     secs = polite.secs(outcome)
@@ -165,7 +164,7 @@ def test_a_next_rest_is_bounded_by_the_shortest_and_the_contact_s_own(times):
         min_rest = rest.min_rest
 
 
-@pytest.mark.parametrize("outcome", ["tls_failed", "timeout", "connection_lost", "http_503"])
+@each("outcome", "tls_failed", "timeout", "connection_lost", "http_503")
 def test_failures_in_a_row_back_off_and_a_success_ends_that(polite, outcome):
     assert [polite.secs(outcome) for _ in range(3)] == [10, 20, 40]
     assert polite.secs() == 3
@@ -190,7 +189,7 @@ def test_crawl_delay_and_retry_after_are_honoured_up_to_their_limits(polite_of):
     assert polite.secs("http_429", retry_after=1e12) == 500
 
 
-@pytest.mark.parametrize(("what", "secs"), [("cap", 300), ("obey", 1000), ("skip", 3)])
+@each("what secs", ("cap", 300), ("obey", 1000), ("skip", 3))
 def test_a_long_crawl_delay_is_capped_or_obeyed_or_the_host_skipped(polite_of, what, secs):
     polite = polite_of(crawl_delay=300.0, long_crawl_delay=what)
     assert polite.secs(crawl_delay=1000.0) == secs
@@ -302,7 +301,7 @@ def test_endless_ports_take_bounded_room_in_a_record(polite, records):
     assert len(records.get(HOST).proven) == 16
 
 
-@pytest.mark.parametrize("outcome", ["connect_refused", "first_byte_timeout"])
+@each("outcome", "connect_refused", "first_byte_timeout")
 def test_forty_closed_ports_do_not_make_their_host_fail(polite_of, outcome):
     polite = polite_of(most=8)
     for port in range(40):
@@ -335,7 +334,7 @@ def test_a_host_that_is_not_found_is_lost_until_a_contact_succeeds(polite):
     assert not polite.is_lost(HOST)
 
 
-@pytest.mark.parametrize("outcome", ["http_503", "connect_refused"])
+@each("outcome", "http_503", "connect_refused")
 def test_other_failures_do_not_make_a_failed_look_up_final(polite, outcome):
     polite.rests(2, outcome)
     assert polite.lookup_fails() == 40
@@ -417,7 +416,7 @@ def chosen(**values):
     )
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@each("name", *PROFILES)
 def test_a_profile_is_used_unchanged(name):
     assert chosen(POLITENESS_PROFILE=name) == PROFILES[name]
 
@@ -429,9 +428,7 @@ def test_settings_override_the_profile():
     assert profile == PROFILES["nielsen"]._replace(floor=7.0, key="address")
 
 
-@pytest.mark.parametrize(
-    ("delay", "floor", "ceiling"), [(1, 3, 120), (30, 30, 120), (200, 200, 200)]
-)
+@each("delay floor ceiling", (1, 3, 120), (30, 30, 120), (200, 200, 200))
 def test_download_delay_is_a_floor_too(delay, floor, ceiling):
     profile = chosen(DOWNLOAD_DELAY=delay)
     assert (profile.floor, profile.ceiling) == (floor, ceiling)

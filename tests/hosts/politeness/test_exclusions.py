@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from patience import LIMIT_SECS
 from scrapy.settings import Settings
-from text_tables import table
+from text_tables import each, table
 
 from webcrawl.errors import FatalError
 from webcrawl.hosts.politeness.exclusions import ExclusionRules, exclusion_file, purge_rules
@@ -22,9 +22,9 @@ def rules(*lines):
     return made
 
 
-@pytest.mark.parametrize(
-    ("line", "excluded", "others"),
-    table("""
+@each(
+    "line excluded others",
+    *table("""
         example.com | example.com www.example.com a.b.example.com
             | com notexample.com example.com.org example.org xample.com
         =www.example.com | www.example.com | example.com a.www.example.com
@@ -65,26 +65,22 @@ def test_rules_of_all_kinds_live_side_by_side():
         assert not made.is_excluded(host)
 
 
-@pytest.mark.parametrize(
-    ("line", "number"),
-    [
-        *[(line, 0) for line in ("", "  ", "# example.com", "\t#")],
-        *[(line, 1) for line in ("example.com # May", "example.com\r\n", "\texample.com ")],
-    ],
+@each(
+    "line number",
+    *[(line, 0) for line in ("", "  ", "# example.com", "\t#")],
+    *[(line, 1) for line in ("example.com # May", "example.com\r\n", "\texample.com ")],
 )
 def test_spaces_and_comments_do_no_harm(line, number):
     made = rules(line)
     assert len(made) == made.is_excluded("example.com") == number
 
 
-@pytest.mark.parametrize(
+@each(
     "line",
-    [
-        "https://", "=https://", "example.com/path", "example.com:80", "me@example.com", "a b.test",
-        "10.0.0.0/33", "10.0.0.1.5/8", "1.2.3.256", "::x", "[::1", "*", ".", "=", "==a.test",
-        "*example.com?", "a..test", "a%2e.test", "=*.test", "x" * 64 + "\ud7ff.test",
-        ".".join(["x" * 60] * 5), "\0",
-    ],
+    "https://", "=https://", "example.com/path", "example.com:80", "me@example.com", "a b.test",
+    "10.0.0.0/33", "10.0.0.1.5/8", "1.2.3.256", "::x", "[::1", "*", ".", "=", "==a.test",
+    "*example.com?", "a..test", "a%2e.test", "=*.test", "x" * 64 + "\ud7ff.test",
+    ".".join(["x" * 60] * 5), "\0",
 )  # fmt: skip
 def test_an_invalid_line_is_refused_and_changes_nothing(line):
     made = ExclusionRules()
@@ -134,7 +130,7 @@ def test_without_a_file_no_host_is_excluded():
     assert exclusions.stats() == {"rules": 0, "bad_lines": 0, "reloads": 0}
 
 
-@pytest.mark.parametrize("name", ["missing.txt", "."])
+@each("name", "missing.txt", ".")
 def test_a_missing_file_at_the_start_is_reported_in_one_sentence(tmp_path, name):
     exclusions = exclusion_file(Settings({"EXCLUSION_FILE": str(tmp_path / name)}))
     with pytest.raises(FatalError, match=r"^EXCLUSION_FILE .* cannot be read \(.*\): .*\.$"):

@@ -9,7 +9,7 @@ import pytest
 import warm
 from crawling import simulated, stats_of
 from scrapy.settings import Settings
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.errors import FatalError
 from webcrawl.frontier import HostFacts, LargestDelay, Supply
@@ -44,18 +44,16 @@ def opened(tmp_path, clock):
     return make
 
 
-@pytest.mark.parametrize(
-    ("host", "table"),
-    [
-        ("www.a.test", "=www.a.test"),
-        ("x.www.a.test", "a.test"),
-        ("a.test", "a.test"),
-        ("b.test", "test"),
-        ("shop-1.b.test", "shop-*.b.test"),
-        ("shop-1.a.test", "a.test"),  # "shop-*" has as many characters as this domain
-        ("a.example", ""),
-        ("", ""),
-    ],
+@each(
+    "host table",
+    ("www.a.test", "=www.a.test"),
+    ("x.www.a.test", "a.test"),
+    ("a.test", "a.test"),
+    ("b.test", "test"),
+    ("shop-1.b.test", "shop-*.b.test"),
+    ("shop-1.a.test", "a.test"),  # "shop-*" has as many characters as this domain
+    ("a.example", ""),
+    ("", ""),
 )
 def test_the_most_specific_table_applies(opened, host, table):
     titles = ("=www.a.test", "A.test.", "test", "shop-*.b.test", "shop-*")
@@ -99,13 +97,11 @@ TABLES = [
 TITLES = ["a b", "http://a.test/", "*a*b*c*", "[*", ""]
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        *((f'["a.test"]\n{table}', why) for table, why in TABLES),
-        *((f'["{title}"]\nbudget = 1', "table ") for title in TITLES),
-        *((text, "with its name in quotes") for text in ("[a.test]\ndelay = 9", "delay = 9")),
-    ],
+@each(
+    "text why",
+    *((f'["a.test"]\n{table}', why) for table, why in TABLES),
+    *((f'["{title}"]\nbudget = 1', "table ") for title in TITLES),
+    *((text, "with its name in quotes") for text in ("[a.test]\ndelay = 9", "delay = 9")),
 )
 def test_an_invalid_table_is_reported_in_one_sentence_without_secrets(opened, text, why):
     with pytest.raises(FatalError, match=why) as error:
@@ -126,32 +122,30 @@ def test_a_version_with_an_error_changes_nothing(opened, tmp_path, clock, caplog
     assert SECRET not in caplog.text + repr(rules.host_policy("a.test"))
 
 
-@pytest.mark.parametrize(("mode", "warnings"), [(0o644, 1), (0o600, 0)])
+@each("mode warnings", (0o644, 1), (0o600, 0))
 def test_secrets_that_others_may_read_are_warned_of(opened, caplog, mode, warnings):
     opened(f'["a.test"]\nverify = true\nheaders = {{X-Key = "{SECRET}"}}', mode)
     assert len([one for one in caplog.records if one.levelno == logging.WARNING]) == warnings
 
 
-@pytest.mark.parametrize(
-    ("host", "facts", "pace", "rest"),
-    [
-        ("slow.test", HostFacts([0.1]), 1, 20),
-        ("slow.test", HostFacts([0.1], crawl_delay=50), 1, 50),
-        ("fast.test", HostFacts([1.0]), 1, 0.5),
-        ("fast.test", HostFacts([1.0], retry_after=60), 1, 60),
-        ("fast.test", HostFacts([1.0], failures=2), 1, 20),
-        ("any.test", HostFacts([1.0]), 1, 10),
-        ("any.test", HostFacts([1.0]), 3, 30),
-        ("www.any.test", HostFacts([0.1], crawl_delay=50), 3, 150),
-        ("any.test", HostFacts([1.0]), 1 / 2, 5),
-        ("any.test", HostFacts([1.0]), 1 / 1000, 3),
-        ("any.test", HostFacts([9.0], crawl_delay=50), 1 / 1000, 50),
-        ("any.test", HostFacts([1.0], retry_after=60), 1 / 1000, 60),
-        ("any.test", HostFacts([1.0], failures=2), 1 / 1000, 20),
-        ("slow.test", HostFacts([9.0]), 1 / 1000, 20),
-        ("fast.test", HostFacts([9.0]), 1 / 1000, 0.5),
-        ("other", HostFacts([1.0]), 3, 10),
-    ],
+@each(
+    "host facts pace rest",
+    ("slow.test", HostFacts([0.1]), 1, 20),
+    ("slow.test", HostFacts([0.1], crawl_delay=50), 1, 50),
+    ("fast.test", HostFacts([1.0]), 1, 0.5),
+    ("fast.test", HostFacts([1.0], retry_after=60), 1, 60),
+    ("fast.test", HostFacts([1.0], failures=2), 1, 20),
+    ("any.test", HostFacts([1.0]), 1, 10),
+    ("any.test", HostFacts([1.0]), 3, 30),
+    ("www.any.test", HostFacts([0.1], crawl_delay=50), 3, 150),
+    ("any.test", HostFacts([1.0]), 1 / 2, 5),
+    ("any.test", HostFacts([1.0]), 1 / 1000, 3),
+    ("any.test", HostFacts([9.0], crawl_delay=50), 1 / 1000, 50),
+    ("any.test", HostFacts([1.0], retry_after=60), 1 / 1000, 60),
+    ("any.test", HostFacts([1.0], failures=2), 1 / 1000, 20),
+    ("slow.test", HostFacts([9.0]), 1 / 1000, 20),
+    ("fast.test", HostFacts([9.0]), 1 / 1000, 0.5),
+    ("other", HostFacts([1.0]), 3, 10),
 )
 def test_no_pause_is_shorter_than_the_host_permits(opened, host, facts, pace, rest):
     rules = opened('["slow.test"]\ndelay = 20\n["fast.test"]\ndelay = 0.5\nowner_allows = true')
@@ -162,7 +156,7 @@ def test_no_pause_is_shorter_than_the_host_permits(opened, host, facts, pace, re
 
 
 @pytest.mark.cures("{} {}: render has no effect, because RENDER is 0. Set RENDER=auto")
-@pytest.mark.parametrize(("render", "said"), [("all", 1), ("auto", 1), ("0", 0)])
+@each("render said", ("all", 1), ("auto", 1), ("0", 0))
 def test_rendering_of_a_host_in_a_crawl_without_is_a_warning(opened, caplog, render, said):
     opened(f'["a.test"]\nrender = "{render}"')
     assert caplog.text.count("render has no effect, because RENDER is 0. Set RENDER=auto") == said

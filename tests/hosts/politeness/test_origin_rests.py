@@ -3,6 +3,7 @@
 import pytest
 from frontier_rig import Rig
 from host_rig import Records
+from text_tables import each
 
 from webcrawl.frontier import Entry, Supply, encode
 from webcrawl.frontier.admission import Admission
@@ -66,7 +67,7 @@ def test_ports_have_no_turns_once_one_has_answered_or_their_host_is_given_up(clo
         assert not rests.hold(on(2))
 
 
-@pytest.mark.parametrize(("supply", "secs"), [(Supply.NONE, 1), (Supply.NOW, 61)])
+@each("supply secs", (Supply.NONE, 1), (Supply.NOW, 61))
 def test_a_turn_without_a_contact_ends(rests, clock, supply, secs):
     rests.advance(Supply.NOW)
     assert not rests.hold(on(1))

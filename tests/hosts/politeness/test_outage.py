@@ -5,6 +5,7 @@ from string import ascii_lowercase
 import pytest
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
+from text_tables import each
 
 from webcrawl.hosts.politeness.outage import Outage
 from webcrawl.hosts.politeness.pauses import Pauses
@@ -117,24 +118,16 @@ def test_one_host_is_tried_at_a_time_and_its_failure_does_not_count(rig):
     assert rig.stats.get_value("outage/probes") == 3
 
 
-@pytest.mark.parametrize(
-    ("events", "is_on"),
-    [
-        ("silent:abcd", True),
-        ("silent:aaaabbbccabc", False),  # hosts that fail often
-        ("silent:abc http_200:z silent:def http_200:z silent:ghi", False),
-        ("dead:mnopqrstuvw", False),
-        ("connection_lost:abcdef", False),  # a ban
-        ("silent:abcd connection_lost:e", False),
-        *(
-            (f"silent:abc {one}:d silent:ef", False)
-            for one in ("http_503", "tls_failed", "bad_answer")
-        ),
-        *(
-            (f"silent:abc {one}:d silent:e", True)
-            for one in ("other", "ignored", "address_forbidden")
-        ),
-    ],
+@each(
+    "events is_on",
+    ("silent:abcd", True),
+    ("silent:aaaabbbccabc", False),  # hosts that fail often
+    ("silent:abc http_200:z silent:def http_200:z silent:ghi", False),
+    ("dead:mnopqrstuvw", False),
+    ("connection_lost:abcdef", False),  # a ban
+    ("silent:abcd connection_lost:e", False),
+    *((f"silent:abc {one}:d silent:ef", False) for one in ("http_503", "tls_failed", "bad_answer")),
+    *((f"silent:abc {one}:d silent:e", True) for one in ("other", "ignored", "address_forbidden")),
 )
 def test_hosts_in_a_row_that_answered_before_and_fail_are_an_outage(rig, events, is_on):
     rig.answers(*"abcdef")
@@ -213,7 +206,7 @@ def test_name_servers_that_find_what_they_found_before_are_not(rig):
     assert not rig.stats.get_value("outage/count")
 
 
-@pytest.mark.parametrize("is_late", [False, True])
+@each("is_late", False, True)
 def test_the_first_look_up_without_an_answer_is_an_outage(rig, is_late):
     if is_late:
         rig.outage.note_late_loop()
@@ -255,7 +248,7 @@ def test_a_host_that_answers_shows_that_a_look_up_failed_by_itself(rig):
     assert rig.nameless(*"abc") == [False] * 3
 
 
-@pytest.mark.parametrize("works", [True, False])
+@each("works", True, False)
 def test_the_first_name_that_is_denied_is_believed_after_a_probe(rig, works):
     assert rig.outage.is_untried
     rig.outage.lookup_failed("a", "dns_not_found")
@@ -272,7 +265,7 @@ def test_the_first_name_that_is_denied_is_believed_after_a_probe(rig, works):
     assert not rig.outage.is_untried
 
 
-@pytest.mark.parametrize("known", [([], True), (["x"], False)])
+@each("known", ([], True), (["x"], False))
 def test_name_servers_that_worked_before_are_believed(rig, known):
     names, has_answered = known
     rig.outage.open(names, has_answered=has_answered)
@@ -317,7 +310,7 @@ def test_no_outage_is_detected_when_switched_off(clock):
     assert not rig.is_on
 
 
-@pytest.mark.parametrize("answered", ["never", "in this run", "in an earlier run"])
+@each("answered", "never", "in this run", "in an earlier run")
 def test_a_crawl_that_no_host_ever_answered_ends_after_a_while(rig, answered):
     rig.outage.open([], has_answered=answered == "in an earlier run")
     if answered == "in this run":

@@ -4,6 +4,7 @@ import pytest
 from host_rig import Records
 from process_rig import process_in, shard_of
 from scrapy.http import Response
+from text_tables import each
 
 from webcrawl.frontier import Entry
 from webcrawl.hosts.politeness.preconditions import Decision, FetchAction
@@ -72,14 +73,12 @@ def with_rules(hosts, body):
     hosts.robots.cache.put("http://www.a.test", 200, body)
 
 
-@pytest.mark.parametrize(
-    ("found", "decision"),
-    [
-        (None, Decision(FetchAction.RESOLVE)),
-        ([], refused("address_forbidden")),
-        (NameNotFoundError("x"), refused("dns_not_found")),
-        (LookupTimeoutError("x"), Decision(FetchAction.RETRY, "dns_failed", 30.0)),
-    ],
+@each(
+    "found decision",
+    (None, Decision(FetchAction.RESOLVE)),
+    ([], refused("address_forbidden")),
+    (NameNotFoundError("x"), refused("dns_not_found")),
+    (LookupTimeoutError("x"), Decision(FetchAction.RETRY, "dns_failed", 30.0)),
 )
 def test_without_an_address_nothing_is_asked(hosts_with, found, decision):
     assert decide(hosts_with(found)) == decision
@@ -89,7 +88,7 @@ def test_where_a_proxy_looks_names_up_the_address_is_not_known(hosts_with):
     assert decide(hosts_with(HTTPPROXY_ENABLED=True)).address == ""
 
 
-@pytest.mark.parametrize("line", ["a.test", "www.a.test", "=www.a.test", "8.8.0.0/16", "9.9.9.9"])
+@each("line", "a.test", "www.a.test", "=www.a.test", "8.8.0.0/16", "9.9.9.9")
 def test_a_host_in_the_exclusion_file_is_refused(hosts_with, tmp_path, line):
     path = tmp_path / "excluded.txt"
     path.write_text(f"{line}\n")
@@ -163,7 +162,7 @@ def test_tdmrep_is_asked_for_after_robots_txt_and_before_a_page(train):
     assert [str(one) for one in decision.statements] == ["robots.txt: no rule applies"]
 
 
-@pytest.mark.parametrize("status", [None, 503, 301, 403])
+@each("status", None, 503, 301, 403)
 def test_a_tdmrep_that_cannot_be_had_says_nothing(train, status):
     answer(train, status)
     assert decide(train).action is FetchAction.FETCH
@@ -192,7 +191,7 @@ def test_a_robots_txt_that_redirects_to_tdmrep_is_still_a_robots_txt(hosts_with)
     assert hosts.search_for(PAGE.url, TDM) is hosts.robots
 
 
-@pytest.mark.parametrize("purpose", ["", "search", "agent", "archive"])
+@each("purpose", "", "search", "agent", "archive")
 def test_other_crawls_do_not_ask_for_tdmrep(hosts_with, purpose):
     hosts = hosts_with(CRAWL_PURPOSE=purpose)
     with_rules(hosts, b"User-agent: *\nContent-Usage: search=n\n")

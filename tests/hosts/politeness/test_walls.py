@@ -8,6 +8,7 @@ import pytest
 import sound_sites
 from host_rig import Records
 from scrapy.http import HtmlResponse, Response
+from text_tables import each
 
 from webcrawl.hosts.politeness.walls import Walls
 from webcrawl.hosts.records.host_record import HostRecord, decode, encode
@@ -61,7 +62,7 @@ def test_a_header_decides_alone_whatever_the_body(host):
     assert host.stats == {"walls/hosts": 1}
 
 
-@pytest.mark.parametrize(("body", "outcome"), [(ANUBIS, CHALLENGED), (LOGIN, WALLED)])
+@each("body outcome", (ANUBIS, CHALLENGED), (LOGIN, WALLED))
 def test_a_body_only_flags_until_three_urls_have_its_shape(host, body, outcome):
     assert [host.answers(f"/{n}", body % b"%d" % n) for n in range(2)] == ["", ""]
     assert host.answers("/1", body % b"7") == ""  # a URL counts once
@@ -96,16 +97,14 @@ def test_a_learned_soft_error_is_a_flag_unless_its_url_had_a_document(host):
     assert SOFT_ERROR not in host.flags
 
 
-@pytest.mark.parametrize(
+@each(
     "own",
-    [
-        "<a href=/lists/{key}>a</a>",
-        "<a href=/x?next={key}>a</a>",
-        "<img src='/p?id={key}'>",
-        "<b data-row={key}>",
-        "<p>{key}, {key2}",
-        "<script>show('{key}')</script>",
-    ],
+    "<a href=/lists/{key}>a</a>",
+    "<a href=/x?next={key}>a</a>",
+    "<img src='/p?id={key}'>",
+    "<b data-row={key}>",
+    "<p>{key}, {key2}",
+    "<script>show('{key}')</script>",
 )
 def test_pages_of_one_shape_that_differ_in_their_source_are_documents_but_alike(host, own):
     for number, name in enumerate(NAMES):
@@ -115,8 +114,8 @@ def test_pages_of_one_shape_that_differ_in_their_source_are_documents_but_alike(
         assert host.flags == ([ALIKE] if number > 2 else [])
 
 
-@pytest.mark.parametrize("path", sound_sites.PATHS)
-@pytest.mark.parametrize("kind", sound_sites.KINDS)
+@each("path", *sound_sites.PATHS)
+@each("kind", *sound_sites.KINDS)
 def test_no_page_of_a_sound_site_is_flagged(kind, path):
     host, pages = Host(), [*sound_sites.pages_of(kind, path)]
     assert len(pages) == 30
@@ -170,20 +169,18 @@ def test_pages_with_one_form_are_not_soft_errors(host):
 SAME = "<title>All</title><ul><li>Home<li>Contact us<li>About these pages</ul>{}"
 
 
-@pytest.mark.parametrize(
+@each(
     "page",
-    [
-        "<p>The weather in {0}: {1} degrees, wind {2}",
-        "<p>{0}: call 555-{1}-4567",
-        "<p>{0} is on sale for {1}.{2}",
-        "<p>The next one is on 2026-11-{1}",
-        "<p>See this one:<img src='/p/{3}.jpg'>",
-        "<p>See this one:<p style='background-image: url(/p/{3}.jpg)'>",
-        "<p>Watch this one:<iframe src='https://play.test/{3}'></iframe>",
-        "<p>Read this one:<object data='/{3}.pdf'></object>",
-        "<p>Go there:<a href='/to/{3}'>more</a>",
-        "<p>Loading, please wait<script>var data = {{'text': 'this is on {3}'}}</script>",
-    ],
+    "<p>The weather in {0}: {1} degrees, wind {2}",
+    "<p>{0}: call 555-{1}-4567",
+    "<p>{0} is on sale for {1}.{2}",
+    "<p>The next one is on 2026-11-{1}",
+    "<p>See this one:<img src='/p/{3}.jpg'>",
+    "<p>See this one:<p style='background-image: url(/p/{3}.jpg)'>",
+    "<p>Watch this one:<iframe src='https://play.test/{3}'></iframe>",
+    "<p>Read this one:<object data='/{3}.pdf'></object>",
+    "<p>Go there:<a href='/to/{3}'>more</a>",
+    "<p>Loading, please wait<script>var data = {{'text': 'this is on {3}'}}</script>",
 )
 def test_pages_of_one_template_are_documents(host, page):
     for number, name in enumerate(NAMES):
@@ -217,13 +214,11 @@ def test_pages_equal_to_the_byte_are_left_to_the_content_seen_test(host):
     assert [host.answers(f"/{name}", body) for name in ("a", "b", "c", "d", "e")] == [""] * 5
 
 
-@pytest.mark.parametrize(
+@each(
     "rest",
-    [
-        {"status": 404},
-        {"kind": Response, "headers": {"Content-Type": "text/plain"}},
-        {"kind": Response, "headers": {"Content-Type": "image/png"}},
-    ],
+    {"status": 404},
+    {"kind": Response, "headers": {"Content-Type": "text/plain"}},
+    {"kind": Response, "headers": {"Content-Type": "image/png"}},
 )
 def test_only_html_with_status_200_is_a_soft_error(host, rest):
     for name in ("storm", "flood", "hail", "frost", "snow"):

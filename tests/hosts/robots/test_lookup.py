@@ -5,6 +5,7 @@ import gzip
 import pytest
 from host_rig import Records, robots_cache
 from scrapy.http import Request, Response
+from text_tables import each
 
 from webcrawl.hosts.retry_policy import RetryPolicy
 from webcrawl.hosts.robots.lookup import ON_REMOTE_HOST, RobotsSearch
@@ -59,13 +60,11 @@ def test_robots_txt_comes_before_the_first_page_of_an_origin(search):
     assert search.status(SECRET) == "DENIED"
 
 
-@pytest.mark.parametrize(
-    ("url", "robots_url"),
-    [
-        ("https://a.test/page", "https://a.test/robots.txt"),
-        ("http://a.test:8080/page", "http://a.test:8080/robots.txt"),
-        ("http://www.a.test/page", "http://www.a.test/robots.txt"),
-    ],
+@each(
+    "url robots_url",
+    ("https://a.test/page", "https://a.test/robots.txt"),
+    ("http://a.test:8080/page", "http://a.test:8080/robots.txt"),
+    ("http://www.a.test/page", "http://www.a.test/robots.txt"),
 )
 def test_the_rules_of_one_origin_say_nothing_about_another(search, url, robots_url):
     search.gets(200, RULES)
@@ -74,8 +73,8 @@ def test_the_rules_of_one_origin_say_nothing_about_another(search, url, robots_u
     assert search.crawl_delay(url) == 0
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-@pytest.mark.parametrize("target", ["http://a.test/moved.txt", "https://a.test/robots.txt"])
+@each("status", 301, 302, 303, 307, 308)
+@each("target", "http://a.test/moved.txt", "https://a.test/robots.txt")
 def test_a_redirect_within_the_host_is_followed_at_its_next_turn(search, status, target):
     search.gets(status, Location=target)
     assert search.status() == "UNKNOWN"
@@ -102,18 +101,16 @@ def test_five_redirects_are_followed_and_a_sixth_means_no_rules(search):
     assert search.status(SECRET) == "ALLOWED"
 
 
-@pytest.mark.parametrize(
+@each(
     "location",
-    [
-        "gopher://a.test/0/robots.txt",
-        "mailto:a@a.test",
-        "http://[broken",
-        "http://a.test:999999/",
-        "http://smtp.test:25/robots.txt",
-        "http://",
-        "",
-        None,
-    ],
+    "gopher://a.test/0/robots.txt",
+    "mailto:a@a.test",
+    "http://[broken",
+    "http://a.test:999999/",
+    "http://smtp.test:25/robots.txt",
+    "http://",
+    "",
+    None,
 )
 def test_a_redirect_that_cannot_be_followed_means_no_rules(search, location):
     search.gets(302, **{"Location": location} if location is not None else {})
@@ -127,9 +124,7 @@ def test_a_redirect_to_a_refused_robots_txt_makes_it_unreachable(search, clock):
     assert search.status() == "UNKNOWN"
 
 
-@pytest.mark.parametrize(
-    "location", ["/rob\u00f6ts.txt".encode(), "/rob\u00f6ts.txt".encode("latin-1")]
-)
+@each("location", "/rob\u00f6ts.txt".encode(), "/rob\u00f6ts.txt".encode("latin-1"))
 def test_the_bytes_of_a_location_are_read_as_browsers_do(search, location):
     search.gets(302, Location=location)
     assert search.robots_url(PAGE) in {
@@ -138,9 +133,7 @@ def test_the_bytes_of_a_location_are_read_as_browsers_do(search, location):
     }
 
 
-@pytest.mark.parametrize(
-    ("status", "more"), [(429, 4), (500, 2), (502, 2), (503, 2), (599, 2), (501, 0)]
-)
+@each("status more", (429, 4), (500, 2), (502, 2), (503, 2), (599, 2), (501, 0))
 def test_a_host_without_an_answer_is_retried_and_then_skipped(search, clock, status, more):
     for _ in range(more):
         search.gets(status)
@@ -153,21 +146,19 @@ def test_a_host_without_an_answer_is_retried_and_then_skipped(search, clock, sta
     assert search.status() == "UNKNOWN"
 
 
-@pytest.mark.parametrize(
-    ("outcome", "more"),
-    [
-        ("timeout", 1),
-        ("other", 1),
-        ("replaced", 2),
-        ("connect_refused", 2),
-        ("connection_lost", 2),
-        ("dns_failed", 2),
-        # What another attempt would not change.
-        ("dns_not_found", 0),
-        ("tls_failed", 0),
-        ("bad_answer", 0),
-        ("ignored", 0),
-    ],
+@each(
+    "outcome more",
+    ("timeout", 1),
+    ("other", 1),
+    ("replaced", 2),
+    ("connect_refused", 2),
+    ("connection_lost", 2),
+    ("dns_failed", 2),
+    # What another attempt would not change.
+    ("dns_not_found", 0),
+    ("tls_failed", 0),
+    ("bad_answer", 0),
+    ("ignored", 0),
 )
 def test_an_unreachable_host_is_retried_and_then_given_up_with_its_reason(search, outcome, more):
     for _ in range(more):
@@ -177,7 +168,7 @@ def test_an_unreachable_host_is_retried_and_then_given_up_with_its_reason(search
     assert search.failure() == outcome
 
 
-@pytest.mark.parametrize("flags", [["dataloss"], ["truncated", "time"], ["undecodable"]])
+@each("flags", ["dataloss"], ["truncated", "time"], ["undecodable"])
 def test_an_incomplete_robots_txt_does_not_count(search, flags):
     request = Request(ROBOTS, meta={"wire_body": b"packed"})
     for status in ("UNKNOWN", "UNKNOWN", "UNREACHABLE"):
@@ -186,22 +177,22 @@ def test_an_incomplete_robots_txt_does_not_count(search, flags):
     assert search.reason(PAGE) == "incomplete"
 
 
-@pytest.mark.parametrize("status", [301, 404, 410])
-@pytest.mark.parametrize("flags", [["dataloss"], ["truncated", "time"], ["undecodable"]])
+@each("status", 301, 404, 410)
+@each("flags", ["dataloss"], ["truncated", "time"], ["undecodable"])
 def test_the_status_of_robots_txt_counts_however_its_body_ends(search, status, flags):
     search.gets(status, flags=flags)
     assert search.status() == "ALLOWED"
 
 
-@pytest.mark.parametrize("flag", ["not_decoded", "truncated"])
+@each("flag", "not_decoded", "truncated")
 def test_a_long_or_wrongly_labelled_robots_txt_is_read(search, flag):
     search.gets(200, RULES, flags=[flag], request=Request(ROBOTS))
     assert search.status() == "ALLOWED"
     assert search.status(SECRET) == "DENIED"
 
 
-@pytest.mark.parametrize("flags", [[], ["not_decoded"]])
-@pytest.mark.parametrize("status", [200, 203, 206])
+@each("flags", [], ["not_decoded"])
+@each("status", 200, 203, 206)
 def test_a_compressed_robots_txt_is_read_whatever_its_fields_say(search, flags, status):
     search.gets(status, gzip.compress(RULES), flags=flags)
     assert (search.status(), search.status(SECRET)) == ("ALLOWED", "DENIED")
@@ -240,7 +231,7 @@ def test_without_obeying_all_is_fetched_at_once_without_delay(robots, clock):
     assert search.crawl_delay(PAGE) == 0
 
 
-@pytest.mark.parametrize("url", ["data:,hello", "gopher://a.test/0/file", "file:///etc/passwd"])
+@each("url", "data:,hello", "gopher://a.test/0/file", "file:///etc/passwd")
 def test_schemes_without_robots_txt_are_allowed(search, url):
     assert search.status(url) == "ALLOWED"
 

@@ -4,12 +4,11 @@ import itertools
 import re
 import time
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from protego import Protego
 from strategies import examples
-from text_tables import table
+from text_tables import each, table
 
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.hosts.robots.match import RuleSet
@@ -32,9 +31,9 @@ def decided(path, *lines):
 
 # A star counts as an octet, so it makes a rule more specific. Rules that do not begin as they
 # should are taken for what was meant.
-@pytest.mark.parametrize(
-    ("path", "lines", "answer"),
-    table("""
+@each(
+    "path lines answer",
+    *table("""
         /x |  |
         /xy | -/x | -/x
         /x | -/x/ |
@@ -152,7 +151,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+@each("kind", *HOSTILE)
 def test_hostile_files_are_parsed_and_matched_in_time(kind):
     body = filled(HOSTILE[kind])
     assert len(body) > MAX_BYTES - 2000

@@ -1,7 +1,6 @@
 """Preferences in robots.txt and tdmrep.json: the statements that apply to a URL."""
 
-import pytest
-from text_tables import table
+from text_tables import each, table
 
 from webcrawl.hosts.robots.rules import RobotsRules, data_mining_rules
 
@@ -45,7 +44,7 @@ def said(rules, path):
     return shown(rules.statements(url, at=1.0, purpose="train")).strip()
 
 
-@pytest.mark.parametrize(("lines", "path", "expected"), CASES)
+@each("lines path expected", *CASES)
 def test_the_lines_that_apply_are_statements(lines, path, expected):
     body = lines.replace(" / / ", " /\n").replace(" / ", "\n").encode()
     assert said(RobotsRules.parse(body, tokens=TOKENS, purpose="train"), path) == expected
@@ -61,31 +60,29 @@ def test_preferences_do_not_change_what_may_be_fetched():
     assert not rules.decide("http://a.test/x").allow
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "expected"),
-    [
-        (200, TDM, "tdmrep: tdm-reservation=1, tdm-policy=/p -> refuse"),
-        (200, TDM.replace("1", '"0"'), "tdmrep: tdm-reservation=0, tdm-policy=/p -> allow"),
-        (200, '[{"location": "/b", "tdm-reservation": 1}]', ""),
-        (200, '[{"tdm-reservation": 1}]', ""),
+@each(
+    "status body expected",
+    (200, TDM, "tdmrep: tdm-reservation=1, tdm-policy=/p -> refuse"),
+    (200, TDM.replace("1", '"0"'), "tdmrep: tdm-reservation=0, tdm-policy=/p -> allow"),
+    (200, '[{"location": "/b", "tdm-reservation": 1}]', ""),
+    (200, '[{"tdm-reservation": 1}]', ""),
+    (
+        200,
+        '[{"more": 1}, {"location": "/", "tdm-policy": null}]',
+        "tdmrep: tdm-reservation= ->",
+    ),
+    (
+        200,
         (
-            200,
-            '[{"more": 1}, {"location": "/", "tdm-policy": null}]',
-            "tdmrep: tdm-reservation= ->",
+            '\ufeff[{"location": "/", "tdm-reservation": 0},'
+            ' {"location": "/", "tdm-reservation": 1}]'
         ),
-        (
-            200,
-            (
-                '\ufeff[{"location": "/", "tdm-reservation": 0},'
-                ' {"location": "/", "tdm-reservation": 1}]'
-            ),
-            "tdmrep: tdm-reservation=0, tdm-reservation=1 -> refuse",
-        ),
-        (200, '{"location": "/"}', ""),
-        (200, "<html>", ""),
-        (404, TDM, ""),
-        (None, "", ""),
-    ],
+        "tdmrep: tdm-reservation=0, tdm-reservation=1 -> refuse",
+    ),
+    (200, '{"location": "/"}', ""),
+    (200, "<html>", ""),
+    (404, TDM, ""),
+    (None, "", ""),
 )
 def test_the_longest_location_of_a_tdmrep_file_counts(status, body, expected):
     rules = data_mining_rules(status, body.encode())

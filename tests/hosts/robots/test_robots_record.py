@@ -4,9 +4,9 @@ import random
 import zlib
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from text_tables import each
 
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.hosts.robots.robots_record import VERSION, RobotsRecord, pack, record_after, unpack
@@ -35,7 +35,7 @@ def test_an_unpacked_entry_is_the_packed_one(entry):
     assert unpack(pack(entry)) == entry
 
 
-@pytest.mark.parametrize("size", [0, 1, MAX_BYTES - 1, MAX_BYTES])
+@each("size", 0, 1, MAX_BYTES - 1, MAX_BYTES)
 def test_files_of_any_size_are_packed_whole(size):
     for file in (b"a" * size, random.Random(1).randbytes(size)):
         entry = kept(file)
@@ -63,21 +63,19 @@ def test_an_entry_that_was_cut_is_unknown():
     assert unpack(None) is None
 
 
-@pytest.mark.parametrize(
+@each(
     "fields",
-    [
-        [VERSION + 1, 200, 1.0, 0.0, 0.0, None],
-        [0, 200, 1.0, 0.0, 0.0, None],
-        [VERSION, 200, float("nan"), 0.0, 0.0, None],
-        [VERSION, 503, 1.0, float("inf"), 0.0, None],
-        [VERSION, "200", 1.0, 0.0, 0.0, None],
-        [VERSION, 200, 1.0, 0.0, 0.0, b"no zlib"],
-        [VERSION, 200, 1.0, 0.0, 0.0, b""],
-        [VERSION, 200, 1.0, 0.0, 0.0, zlib.compress(b"abc")[:-1]],
-        [VERSION, 200, 1.0, 0.0, 0.0, zlib.compress(bytes(MAX_BYTES + 1))],
-        [VERSION],
-        {},
-    ],
+    [VERSION + 1, 200, 1.0, 0.0, 0.0, None],
+    [0, 200, 1.0, 0.0, 0.0, None],
+    [VERSION, 200, float("nan"), 0.0, 0.0, None],
+    [VERSION, 503, 1.0, float("inf"), 0.0, None],
+    [VERSION, "200", 1.0, 0.0, 0.0, None],
+    [VERSION, 200, 1.0, 0.0, 0.0, b"no zlib"],
+    [VERSION, 200, 1.0, 0.0, 0.0, b""],
+    [VERSION, 200, 1.0, 0.0, 0.0, zlib.compress(b"abc")[:-1]],
+    [VERSION, 200, 1.0, 0.0, 0.0, zlib.compress(bytes(MAX_BYTES + 1))],
+    [VERSION],
+    {},
 )
 def test_data_that_no_version_wrote_is_unknown(fields):
     assert unpack(msgspec.msgpack.encode(fields)) is None

@@ -1,8 +1,8 @@
 """Tests of robots.txt as rules for one crawler."""
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from text_tables import each
 
 from webcrawl.hosts.robots.rules import RobotsRules
 
@@ -13,23 +13,21 @@ def rules(text, *, tokens=("webcrawl",)):
     return RobotsRules.parse(text.encode(), tokens=tokens)
 
 
-@pytest.mark.parametrize(
-    ("text", "path", "answer"),
-    [
-        ("", "/", True),
-        ("User-agent: *\nDisallow:", "/x", True),
-        ("User-agent: *\nDisallow: /", "", False),
-        ("User-agent: *\nDisallow: /x\nAllow: /x/y", "/x/y/z", True),
-        ("User-agent: *\nDisallow: /a?b=", "/a?b=1", False),
-        ("User-agent: *\nDisallow: /a?b=", "?b=1", True),
-        ("User-agent: *\nDisallow: /x", "/#/x", True),
-        ("User-agent: other\nDisallow: /", "/x", True),
-        # robots.txt itself is implicitly allowed, and nothing that only looks like it.
-        ("User-agent: *\nDisallow: /", "/robots.txt", True),
-        ("User-agent: *\nDisallow: /", "/robots%2Etxt#x", True),
-        ("User-agent: *\nDisallow: /", "/robots.txt?x", False),
-        ("User-agent: *\nDisallow: /", "/x/robots.txt", False),
-    ],
+@each(
+    "text path answer",
+    ("", "/", True),
+    ("User-agent: *\nDisallow:", "/x", True),
+    ("User-agent: *\nDisallow: /", "", False),
+    ("User-agent: *\nDisallow: /x\nAllow: /x/y", "/x/y/z", True),
+    ("User-agent: *\nDisallow: /a?b=", "/a?b=1", False),
+    ("User-agent: *\nDisallow: /a?b=", "?b=1", True),
+    ("User-agent: *\nDisallow: /x", "/#/x", True),
+    ("User-agent: other\nDisallow: /", "/x", True),
+    # robots.txt itself is implicitly allowed, and nothing that only looks like it.
+    ("User-agent: *\nDisallow: /", "/robots.txt", True),
+    ("User-agent: *\nDisallow: /", "/robots%2Etxt#x", True),
+    ("User-agent: *\nDisallow: /", "/robots.txt?x", False),
+    ("User-agent: *\nDisallow: /", "/x/robots.txt", False),
 )
 def test_urls_are_judged_by_path_and_query(text, path, answer):
     assert rules(text).decide(ORIGIN + path).allow is answer
@@ -48,7 +46,7 @@ def test_the_line_that_decided_is_shown_without_its_comment():
 FAILED = [429, 500, 503, 599, None, 999, 0, -1]
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 301, 304, *FAILED])
+@each("status", 400, 401, 403, 404, 410, 301, 304, *FAILED)
 def test_without_a_file_the_status_decides(status):
     made = RobotsRules.from_outcome(status, b"User-agent: *\nDisallow: /", tokens=("webcrawl",))
     assert made.failed is (status in FAILED)

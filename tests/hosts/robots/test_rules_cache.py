@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from scrapy.settings import Settings
 from strategies import examples
+from text_tables import each
 
 from webcrawl.hosts.records import HostRecords
 from webcrawl.hosts.robots.rules_cache import RobotsCache
@@ -104,7 +105,7 @@ def test_a_failure_that_is_forgiven_is_fetched_again_at_once_and_a_file_is_not(c
     assert cache.last_rules(A).crawl_delay == 7
 
 
-@pytest.mark.parametrize("first", [200, 404, None])
+@each("first", 200, 404, None)
 def test_after_thirty_days_of_failures_a_host_counts_as_without_robots_txt(cache, clock, first):
     cache.put(A, first, FORBIDDING)
     clock.advance(DAY)

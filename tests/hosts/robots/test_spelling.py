@@ -2,10 +2,9 @@
 
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from text_tables import table
+from text_tables import each, table
 
 from webcrawl.hosts.robots.rules import RobotsRules
 from webcrawl.hosts.robots.spelling import canonical_spelling, loose_spelling, path_of
@@ -18,9 +17,9 @@ def disallowed(pattern, path):
     return not rules.decide(f"https://a.test{path}").allow
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    table("""
+@each(
+    "one other",
+    *table("""
         /foo/bar?baz=quz | /foo/bar?baz=quz
         /foo/bar?baz=https://foo.bar | /foo/bar?baz=https%3A%2F%2Ffoo.bar
         /foo/bar/ツ | /foo/bar/%E3%83%84
@@ -67,7 +66,7 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.parametrize(("pattern", "path"), [*ALIKE, *DIFFERENT])
+@each("pattern path", *ALIKE, *DIFFERENT)
 def test_reserved_octets_differ_only_where_they_delimit(pattern, path):
     assert disallowed(pattern, path) is ((pattern, path) in ALIKE)
 
@@ -78,20 +77,18 @@ def test_octets_that_are_not_utf_8_are_compared_unchanged():
     assert rules.decide("https://a.test/caf%C3%A9").allow
 
 
-@pytest.mark.parametrize(
-    ("url", "path"),
-    [
-        ("https://a.test/x?y#z", "/x?y"),
-        ("https://a.test", "/"),
-        ("https://a.test?x=/y", "/?x=/y"),
-        ("https://a.test#x", "/"),
-        ("https://a.test/http://b.test/c", "/http://b.test/c"),
-        ("//a.test/x", "/x"),
-        ("/x//y", "/x//y"),
-        ("x", "/x"),
-        ("", "/"),
-        ("https://a.test/é", "/\xc3\xa9"),
-    ],
+@each(
+    "url path",
+    ("https://a.test/x?y#z", "/x?y"),
+    ("https://a.test", "/"),
+    ("https://a.test?x=/y", "/?x=/y"),
+    ("https://a.test#x", "/"),
+    ("https://a.test/http://b.test/c", "/http://b.test/c"),
+    ("//a.test/x", "/x"),
+    ("/x//y", "/x//y"),
+    ("x", "/x"),
+    ("", "/"),
+    ("https://a.test/é", "/\xc3\xa9"),
 )
 def test_the_path_of_a_url_is_what_follows_its_authority(url, path):
     assert path_of(url) == path

@@ -222,7 +222,7 @@ def test_replies_may_have_several_lines(reply):
 
 
 @in_virtual_time
-@pytest.mark.parametrize(("replies", "outcome"), table("ftp")["replies"], ids=str)
+@each("replies outcome", *table("ftp")["replies"], ids=str)
 def test_what_a_server_says_has_its_outcome(replies, outcome):
     says = {name: None if reply is False else wire(reply) for name, reply in replies.items()}
     path = "d/" if "MLSD" in says else "f"

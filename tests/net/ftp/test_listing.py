@@ -1,8 +1,8 @@
 """Listings of many servers, read to names."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from text_tables import each
 from wire_text import table, wire
 
 from webcrawl.net.ftp.listing import ListedName, entries, row_of
@@ -13,13 +13,13 @@ def names(listing, *, is_mlsd=False):
     return [(one.name, one.is_directory) for one in entries(listing, is_mlsd=is_mlsd)]
 
 
-@pytest.mark.parametrize("row", table("ftp")["for_people"], ids=str)
+@each("row", *table("ftp")["for_people"], ids=str)
 def test_lines_made_for_people_are_read(row):
     line, *entry = row
     assert names(wire(line + "\r\n")) == ([(wire(entry[0]), entry[1])] if entry else [])
 
 
-@pytest.mark.parametrize("row", table("ftp")["for_programs"], ids=str)
+@each("row", *table("ftp")["for_programs"], ids=str)
 def test_lines_made_for_programs_are_read(row):
     line, *entry = row
     found = names(wire(line + "\n"), is_mlsd=True)

@@ -4,6 +4,7 @@ import pytest
 from frozen_answers import FROZEN, PAGE
 from odd_server import odd_server
 from readers import read_by_crawler
+from text_tables import each
 
 
 @pytest.fixture(scope="module")
@@ -13,7 +14,7 @@ def readings():
         yield read_by_crawler({number: server.url(number) for number in range(len(FROZEN))})
 
 
-@pytest.mark.parametrize("number", range(len(FROZEN)), ids=[row.name for row in FROZEN])
+@each("number", *range(len(FROZEN)), ids=[row.name for row in FROZEN])
 def test_an_odd_answer_is_read_as_the_table_says(number, readings):
     status, body, failure = readings[number]
     if not status:

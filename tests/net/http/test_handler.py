@@ -92,9 +92,7 @@ HEADS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("before", "last", "body"), HEADS, ids=["spaces", "bare LF", "blank", "hints"]
-)
+@each("before last body", *HEADS, ids=["spaces", "bare LF", "blank", "hints"])
 def test_the_header_is_kept_byte_for_byte(before, last, body):
     response = answer_to(before + last + body)
     assert response.body == body

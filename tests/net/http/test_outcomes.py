@@ -310,10 +310,7 @@ def test_what_came_of_a_body_before_a_reset_may_be_kept():
 @each(
     "status",
     *("301 Moved", "404 None", "503 Busy"),
-    *(
-        pytest.param(status, marks=pytest.mark.long)
-        for status in ("302 Found", "308 Moved", "410 Gone", "429 Slow Down", "500 Broken")
-    ),
+    long=("302 Found", "308 Moved", "410 Gone", "429 Slow Down", "500 Broken"),
 )
 @cases(
     "rest hangs_up flags",
@@ -490,7 +487,7 @@ def test_the_packets_do_not_decide_what_becomes_of_an_answer(says, insertions, c
 # --- one request, one contact ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ends", [[], [reset]], ids=["closes", "resets"])
+@each("ends", [], [reset], ids=["closes", "resets"])
 @each("reused", False, True)
 async def test_a_server_that_hangs_up_is_asked_once(ends, reused):
     talk = [*[head, OK] * reused, head, *ends]

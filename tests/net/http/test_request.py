@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loopback import head
 from scrapy import Request
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.net.http.request import ADDED, Endpoint, Proxy, additions, wire_request
 
@@ -250,15 +250,13 @@ def test_what_an_operator_adds_replaces_the_credentials_of_a_url():
     assert re.findall(rb"Authorization: (.*)\r", data) == [b"Bearer x"]
 
 
-@pytest.mark.parametrize("proxy", [None, "http://proxy.test:1"])
-@pytest.mark.parametrize(
-    ("url", "signature"),
-    [
-        ("https://A.test/x", b"a.test"),
-        ("https://a.test.:443/", b"a.test"),
-        ("https://a.test:8443/", b"a.test:8443"),
-        ("http://a.test/", b""),
-    ],
+@each("proxy", None, "http://proxy.test:1")
+@each(
+    "url signature",
+    ("https://A.test/x", b"a.test"),
+    ("https://a.test.:443/", b"a.test"),
+    ("https://a.test:8443/", b"a.test:8443"),
+    ("http://a.test/", b""),
 )
 def test_https_requests_are_signed_for_their_authority(url, signature, proxy):
     request = Request(url, meta={"proxy": proxy}, headers={"Authorization": "secret"})

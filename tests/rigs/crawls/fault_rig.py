@@ -18,8 +18,6 @@ As a script it goes through seeds and prints what was hit, and every failure wit
     python tests/rigs/crawls/fault_rig.py --seeds 1000 --first 7
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import dataclasses

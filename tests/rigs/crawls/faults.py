@@ -5,8 +5,6 @@ which everything works: then a crawl can fetch all that there is. A ban has no e
 faults: whoever waits for it waits for ever.
 """
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import functools

@@ -9,8 +9,6 @@ has files of every kind. When it ends, by itself or by the fault, what was synce
 in ``ORDERS.known``, and what was done to the disk in ``ORDERS.told``, see ``Told``.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import pickle

@@ -1,7 +1,5 @@
 """A crawl of a web with a spam farm and endless calendars, judged from the server's log."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import NamedTuple
 from urllib.parse import urlsplit

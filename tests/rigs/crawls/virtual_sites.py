@@ -5,8 +5,6 @@
 *ORDERS* is a file of ``Orders``. Everything behind it is Scrapy's command line.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -5,8 +5,6 @@ In its pages, ``{victim}`` stands for the origin of that host. The servers' reco
 each request: method, host and target, and then the fields that matter.
 """
 
-from __future__ import annotations
-
 import re
 from types import MappingProxyType
 from typing import NamedTuple

@@ -5,8 +5,6 @@ has a host of its own with an ordinary page beside what is hostile, which must b
 case.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from wire_text import table

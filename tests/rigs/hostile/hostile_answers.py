@@ -5,8 +5,6 @@ connection is closed. A client that hangs up ends it with a ConnectionError, whi
 be. Most are made by `scripted` of what the table of kinds says; the others are SPECIAL.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

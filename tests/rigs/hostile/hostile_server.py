@@ -4,8 +4,6 @@ Every kind of hostile.py has a host of its own, ``<kind>.sim.test``, with a robo
 ordinary page at ``/good``; what is hostile beside them is said by its place.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools

@@ -4,8 +4,6 @@ To record it again:
 ``PYTHONPATH=tests/rigs/sites:. .venv/bin/python tests/rigs/loaded/recorded_engine.py``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

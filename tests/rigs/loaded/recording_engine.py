@@ -1,7 +1,5 @@
 """Chromium that notes how each pass ended, for crawls that are judged by the bounds of passes."""
 
-from __future__ import annotations
-
 import math
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Debian's Chromium: what a page said and asked for in it, and the links of a document."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from typing import NamedTuple
 

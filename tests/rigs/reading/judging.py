@@ -8,8 +8,6 @@ counts. What differs is excused by a row of tests/data/judging.toml, or is a fau
         .venv/bin/python tests/rigs/reading/judging.py --seed 1 --cases 3000
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import re

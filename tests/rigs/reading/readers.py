@@ -4,8 +4,6 @@ Each function gets URLs by number and returns a `Reading` for each of them. All 
 short: an answer that never ends is a failure for every client.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import inspect

@@ -1,7 +1,5 @@
 """Independent validators of WARC files, and a reader for what the tests compare."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import re

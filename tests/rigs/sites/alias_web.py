@@ -1,7 +1,5 @@
 """A web in which hosts serve the same site under two names, and others only look as if they did."""
 
-from __future__ import annotations
-
 from hashlib import sha256
 from itertools import islice
 from typing import NamedTuple

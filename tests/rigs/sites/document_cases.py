@@ -4,8 +4,6 @@ Each is read whole and, padded, on the thinned path. They are frozen for ``make 
 ``test_documents_in_browser`` asks the browser again.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from wire_text import table

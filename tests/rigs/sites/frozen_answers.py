@@ -1,7 +1,5 @@
 """The table of odd answers in tests/data/frozen_answers.toml, as bytes."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from odd_answers import PACK

@@ -1,7 +1,5 @@
 """Sites for crawls to find their way through, on loopback, that record what they are asked for."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

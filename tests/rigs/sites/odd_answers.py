@@ -4,8 +4,6 @@ One number makes one `Case`, always the same. A case has one mutation, sometimes
 answer. The name of a mutation begins with its family: head, framing, ending or coding.
 """
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import random

@@ -1,7 +1,5 @@
 """A server on loopback that sends the exact bytes of an answer and ends as that says."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ipaddress

@@ -3,8 +3,6 @@
 It knows one cipher suite, ECDHE with X25519 and an RSA certificate (RFC 5246, RFC 5288, RFC 8422).
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import os

@@ -3,8 +3,6 @@
 Used by tests/simweb.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import http.client

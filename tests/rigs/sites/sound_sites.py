@@ -1,7 +1,5 @@
 """Kinds of ordinary sites whose pages have one title and nearly one text, and are documents all."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import NamedTuple
 

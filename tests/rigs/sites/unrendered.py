@@ -1,7 +1,5 @@
 """The pages of tests/data/unrendered.toml, each of a site: what only a browser shows of them."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

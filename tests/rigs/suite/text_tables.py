@@ -19,9 +19,12 @@ def table(text):
     return [tuple(cell.strip() for cell in row) for row in rows]
 
 
-def each(names, *values, ids=None):
-    """Run a test once for each of *values*; with several *names*, split by spaces, for tuples."""
+def each(names, *values, long=(), ids=None):
+    """Run a test once for each of *values*; with several *names*, split by spaces, for tuples.
+    Those of *long* belong to the long tests."""
     one, *others = names.split()
+    marked = (value if others else (value,) for value in long)
+    values += tuple(pytest.param(*value, marks=pytest.mark.long) for value in marked)
     return pytest.mark.parametrize((one, *others) if others else one, values, ids=ids)
 
 

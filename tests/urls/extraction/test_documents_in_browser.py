@@ -6,8 +6,6 @@ relative reference in front of all else, so that their links tell their base. Ea
 and padded beyond the bound of the thinner. What is there and how much of it agrees is printed (-s).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from typing import NamedTuple

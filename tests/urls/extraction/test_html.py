@@ -425,14 +425,16 @@ TRAPS_OF_EVERY_KIND = {
 }
 
 
-@pytest.mark.parametrize(
-    ("unit", "count", "kinds"),
-    [
-        pytest.param(unit, MIB // len(unit) or 1, kinds, id=name)
-        for kinds, units in ((DEFAULT_KINDS, TRAPS), (KINDS, TRAPS_OF_EVERY_KIND))
-        for name, unit in units.items()
-    ]
-    + [pytest.param(*few, KINDS, id=f"{name}, few tags") for name, few in FEW_TAGS.items()],
+@each(
+    "unit count kinds",
+    *(
+        [
+            pytest.param(unit, MIB // len(unit) or 1, kinds, id=name)
+            for kinds, units in ((DEFAULT_KINDS, TRAPS), (KINDS, TRAPS_OF_EVERY_KIND))
+            for name, unit in units.items()
+        ]
+        + [pytest.param(*few, KINDS, id=f"{name}, few tags") for name, few in FEW_TAGS.items()]
+    ),
 )
 def test_page_made_to_take_long_takes_linear_time(unit, count, kinds):
     """Without the thinning the worst take minutes and gigabytes; with it, 0.3 s. The bound has
@@ -480,6 +482,6 @@ def test_no_bytes_raise_and_all_links_are_normalized(body, charset, kinds, limit
         link.text.encode()
 
 
-@pytest.mark.parametrize(("page", "expected"), PAGES.values(), ids=PAGES)
+@each("page expected", *PAGES.values(), ids=PAGES)
 def test_links_of_a_broken_page(page, expected):
     assert [url.removeprefix("http://a.test") for url in urls(page)] == expected

@@ -1,6 +1,6 @@
 """Hubs that feeds name, in their headers or before their first item."""
 
-import pytest
+from text_tables import each
 
 from webcrawl.urls.extraction.hubs import hub_of
 
@@ -16,9 +16,7 @@ def hub(body, *link_headers, url=URL):
     return hub_of(body.encode(), url, "", headers)
 
 
-@pytest.mark.parametrize(
-    ("body", "found"),
-    [
+@each("body found",
         (f"<feed>{HUB}{SELF}<entry/></feed>", FOUND),
         (f"<rss><channel><atom:{SELF[1:]}<atom10:{HUB[1:]}<item/></channel></rss>", FOUND),
         (f"<rdf:RDF><channel>{HUB}</channel></rdf:RDF>", FOUND),
@@ -35,8 +33,7 @@ def hub(body, *link_headers, url=URL):
         ("<feed><link rel='hub' href='javascript:x'/></feed>", NONE),
         ("<feed><link rel='hub' href='http://[/'/></feed>", NONE),
         ("", NONE),
-    ],
-)  # fmt: skip
+    )  # fmt: skip
 def test_the_hub_of_a_feed(body, found):
     assert hub(body) == found
 
@@ -48,8 +45,6 @@ def test_headers_come_first():
     assert hub("<html>", other) == NONE
 
 
-@pytest.mark.parametrize(
-    "other", ["/other", "http://b.test/feed", "http://a.test/feed?x", f"/{'../' * 999}feed"]
-)
+@each("other", "/other", "http://b.test/feed", "http://a.test/feed?x", f"/{'../' * 999}feed")
 def test_no_page_speaks_for_another_one(other):
     assert hub(f"<feed>{HUB}<link rel='self' href='{other}'/></feed>")[0] == ""

@@ -8,9 +8,8 @@ import time
 from collections import deque
 from functools import partial
 
-import pytest
 from strategies import some_of
-from text_tables import pieces
+from text_tables import each, pieces
 
 from webcrawl.hosts.robots.rules import RobotsRules
 from webcrawl.net.content_type import content_type_of
@@ -175,7 +174,7 @@ def growth(read, unit):
     return min(slow, secs(LONG, 2)) / secs(SHORT, 3) / (LONG / SHORT)
 
 
-@pytest.mark.parametrize("number", range(len(READERS)), ids=READERS)
+@each("number", *range(len(READERS)), ids=READERS)
 def test_time_for_a_byte_does_not_grow(number):
     """In every run a third of the attacks on each reader, and other ones on the next."""
     read = [*READERS.values()][number]

@@ -5,10 +5,9 @@ import time
 import zlib
 
 import pikepdf
-import pytest
 from fpdf import FPDF
 from fpdf.enums import EncryptionMethod
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.urls.extraction.document import MarkupDocument
 from webcrawl.urls.extraction.pdf import iter_pdf
@@ -65,14 +64,14 @@ def test_targets_of_link_annotations_are_found():
     assert set(links(body)) == read_back(body) == set(TARGETS)
 
 
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@each("form", *FORMS.values(), ids=FORMS)
 def test_a_file_is_read_in_every_form_of_the_format(form):
     body = saved(written([*TARGETS, "http://a.test/{0}"], pages=30), **form)
     assert set(links(body)) == read_back(body)
     assert len(read_back(body)) == len(TARGETS) + 30
 
 
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@each("form", *FORMS.values(), ids=FORMS)
 def test_a_file_that_is_cut_has_the_links_up_to_there(form):
     body = saved(written(["http://a.test/{0}"], pages=100), **form)
     counts = []
