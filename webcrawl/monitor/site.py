@@ -21,6 +21,7 @@ is too large (413).
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 from collections import OrderedDict
 from collections.abc import AsyncIterator
@@ -72,7 +73,10 @@ _COPY_HEADERS = {
     "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; "
     "img-src data:",
     "Referrer-Policy": "no-referrer",
+    "X-DNS-Prefetch-Control": "off",
 }
+# Frames are not loaded, but Chromium would already have connected to their server.
+_FRAME_TAG = re.compile("<(?=i?frame)", re.IGNORECASE)
 
 
 class Site:
@@ -201,7 +205,8 @@ class Site:
         if page is None:
             raise web.HTTPNotFound(text="There is no copy of this page that may be shown.\n")
         content_type = "text/plain" if page.content_type == "text/plain" else "text/html"
-        response = _html(page.text, headers=_COPY_HEADERS)
+        text = _FRAME_TAG.sub("<x-", page.text)
+        response = _html(text, headers=_COPY_HEADERS)
         response.content_type = content_type
         return response
 

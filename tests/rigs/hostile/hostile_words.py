@@ -20,7 +20,8 @@ WORDS = (
 
 # What the monitor's page and the report have none of, but for their own.
 THEIRS = """//script[@src!='page.js' or text()] | //img | //iframe | //body//style
-    | //a[@href!='token' and @href!='./' and not(starts-with(@href, '#') or @rel)]
+    | //a[not(@rel or @href='token' or @href='hosts' or starts-with(@href, './')
+        or starts-with(@href, 'search?') or starts-with(@href, '#'))]
     | //a[@rel and not(starts-with(@href, 'http://') or starts-with(@href, 'search?'))]
     | //@*[starts-with(name(), 'on')]"""
 

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 class HttpSite(ThreadingHTTPServer):
     """*answer* is called with each request's handler, in a thread, and gives status, headers and
-    body; *asked* are all paths so far.
+    body; *asked* are all paths so far, and *connections* how many clients have connected.
 
     An answer with the header Transfer-Encoding is sent in chunks, which it must be long enough for.
     """
@@ -16,7 +16,12 @@ class HttpSite(ThreadingHTTPServer):
         super().__init__((address, 0), _Handler)
         self.answer = answer
         self.asked = []
+        self.connections = 0
         self.url = f"http://127.0.0.1:{self.server_port}"
+
+    def get_request(self):
+        self.connections += 1
+        return super().get_request()
 
 
 class _Handler(BaseHTTPRequestHandler):
