@@ -19,6 +19,7 @@ import json
 import re
 import shutil
 from contextlib import suppress
+from glob import escape
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,7 +124,7 @@ def lay_out(
             )
         found = 0
         try:
-            _check_columns(db, f"{copies}/*.parquet")
+            _check_columns(db, _parquet_in(copies))
             if near_duplicates:
                 refused = work / "refused.jsonl"  # DuckDB needs at least one file
                 refused.touch()
@@ -132,7 +133,7 @@ def lay_out(
                 for number, file in enumerate(files):
                     clusters.write(number, data / file.name, drop=near_duplicates == DROP)
             note = _NOTES[near_duplicates].format(found)
-            rows = _write_card(db, f"{data}/*.parquet", output, note)
+            rows = _write_card(db, _parquet_in(data), output, note)
         except duckdb.Error as error:
             raise FatalError(f"The files in {copies} cannot be read: {error}.") from error
     return rows, len(files), found
@@ -176,6 +177,11 @@ def _copy(file: Path, copy: Path, *, may_link: bool = False) -> None:
 def _size_and_time(path: Path) -> tuple[int, int]:
     state = path.stat()
     return state.st_size, state.st_mtime_ns
+
+
+def _parquet_in(directory: Path) -> str:
+    """Return a pattern that matches the Parquet files in *directory* only."""
+    return f"{escape(str(directory))}/*.parquet"
 
 
 def _check_columns(db: duckdb.DuckDBPyConnection, files: str) -> None:

@@ -11,6 +11,7 @@ of each bucket.
 
 from __future__ import annotations
 
+from glob import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,8 +79,9 @@ class Clusters:
             _BUCKET_HASH.format(_BUCKET * number + 1, _BUCKET * (number + 1), number)
             for number in range(_BUCKETS)
         ]
-        paths = [[*map(str, refused)], [*map(str, files)]]
-        db.execute(_CREATE_ROWS.format(", ".join(buckets)), paths)
+        # DuckDB takes each path for a pattern.
+        patterns = [[escape(str(path)) for path in paths] for paths in (refused, files)]
+        db.execute(_CREATE_ROWS.format(", ".join(buckets)), patterns)
         rows, _ = db.table("rows").shape
         roots = np.arange(rows)
         for number in range(_BUCKETS):
