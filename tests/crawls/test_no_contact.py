@@ -88,14 +88,10 @@ async def place(directory, answer):
     """,
     globals(),
     long="""
-        silence    | dns_failed    | 1
         silence    | dns_failed    | 2000
         servfail   | dns_failed    | 60
-        servfail   | dns_failed    | 1
-        refused    | dns_failed    | 60
         refused    | dns_failed    | 3
         denies_all | dns_not_found | 1
-        denies_all | dns_not_found | 2000
     """,
 )
 @pytest.mark.cures(
@@ -132,10 +128,7 @@ async def test_an_outage_at_the_start_uses_no_seed(tmp_path, answer, outcome, se
     globals(),
     long="""
         silence    | SIGKILL
-        denies_all | ''
         servfail   | ''
-        servfail   | SIGTERM
-        denies_all | SIGKILL
     """,
 )
 async def test_the_crawl_continues_when_the_name_servers_are_back(tmp_path, answer, end):

@@ -86,29 +86,6 @@ def test_robots_txt_is_asked_for_as_pages_are_and_read_decoded(
     assert stats["downloader/response_count"] == stats["response_received_count"] == 3
 
 
-PACKED = gzip.compress(b"User-agent: *\nDisallow: /denied")
-
-
-@each(
-    "fields body",
-    ({"Content-Encoding": "br"}, PACKED),
-    long=(
-        ({}, PACKED),
-        ({"Content-Type": "application/gzip"}, PACKED),
-        ({"Content-Encoding": "gzip"}, gzip.compress(PACKED)),
-    ),
-)
-def test_a_compressed_robots_txt_is_followed_whatever_its_fields_say(tmp_path, fields, body):
-    def answer(handler):
-        if handler.path == "/robots.txt":
-            return 200, fields, body
-        return 200, {}, b"<a href=/denied>never</a><a href=/allowed>then</a>"
-
-    with serving(HttpSite(answer)) as site:
-        finish(crawl_of_urls(tmp_path, f"{site.url}/"))
-    assert site.asked == ["/robots.txt", "/", "/allowed"]
-
-
 ANSWERING = """
 from scrapy import Request
 from scrapy.http import Response

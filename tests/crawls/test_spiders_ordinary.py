@@ -243,15 +243,6 @@ def test_callbacks_and_errbacks_get_the_end_of_their_requests(crawled, name, tol
         assert call.items() >= (facts | url).items()
 
 
-def test_a_post_is_sent_as_one(crawled):
-    assert [hit.method for hit in crawled.hits if hit.url == crawled.plan["post"]] == ["POST"]
-
-
-def test_a_500_is_retried_by_scrapy(crawled):
-    assert crawled.stats["retry/count"] == 2
-    assert crawled.stats["retry/max_reached"] == 1
-
-
 def test_a_bug_in_a_callback_a_pipeline_or_a_middleware_is_logged_and_no_more(crawled):
     assert crawled.stats["spider_exceptions/RuntimeError"] == 2
     assert "a bug in a pipeline" in crawled.output

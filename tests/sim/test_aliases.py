@@ -21,7 +21,7 @@ def crawl(directory, web, **settings):
     return {(hit.server.removesuffix(":80"), hit.path) for hit in contacts}, len(contacts)
 
 
-@each("web size", (SMALL, 120), long=((WHOLE, 100), (WHOLE, 200)))
+@each("web size", (SMALL, 120), long=((WHOLE, 200),))
 def test_aliases_cost_few_contacts_and_no_page_is_lost(tmp_path, web, size):
     web = alias_web(**web, size=size)
     _, without = crawl(tmp_path / "without", web, ALIASES=0)
