@@ -122,7 +122,7 @@ def get_again(sentence, *options):
 @each(
     "module has_warc",
     ("FailingModule", True),
-    long=(("FailingPipeline", False), ("FailingModule", False), ("FailingPipeline", True)),
+    long=(("FailingPipeline", False),),
 )
 def test_a_module_that_fails_on_page_after_page_ends_the_crawl(
     simulated, monkeypatch, module, has_warc

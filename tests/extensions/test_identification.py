@@ -5,12 +5,8 @@ import logging
 
 import pytest
 from crawling import (
-    access_log,
-    clean_web,
-    crawl_command,
     crawl_of_urls,
     finish,
-    is_robots,
 )
 from loopback import name_server, raw_server, zone
 from scrapy import Spider, signals
@@ -178,16 +174,6 @@ def test_a_handler_that_does_not_sign_is_named(tmp_path, caplog, handler, warnin
     assert crawler in SIGNERS
     assert crawler_with() not in SIGNERS
     assert caplog.text.count("NOT SIGNED: https requests are sent by Spider") == warnings
-
-
-def test_every_request_names_the_contact_and_robots_txt_the_product(tmp_path):
-    log = tmp_path / "access.log"
-    with clean_web(tmp_path, hosts=8, mean_pages=3.0, max_pages=6) as (web, seeds):
-        said = finish(crawl_command(web, seeds, tmp_path / "job", CRAWLER_CONTACT=PAGE))
-    hits = access_log(log)
-    assert {hit.agent for hit in hits} == {f"webcrawl/0.4 (+{PAGE})"}
-    assert {is_robots(hit) for hit in hits} == {True, False}
-    assert "NO CONTACT" not in said
 
 
 async def test_a_mail_address_is_sent_as_from_and_pages_only_for_us_are_heeded(tmp_path):

@@ -113,29 +113,14 @@ def test_both_forms_are_verified_and_neither_passes_for_the_other():
 # What is wrong, the field to change after signing, the pattern to replace in it, the replacement.
 CHANGED = table(r"""
     other authority | host | site | other
-    other port | host | $ | :8443
     agent changed | signature-agent | bot | not
-    agent without quotes | signature-agent | "(.*)" | \1
-    agent with a parameter | signature-agent | $ | ;x=1
-    no agent | signature-agent | .* |
-    no input | signature-input | .* |
     no signature | signature | .* |
-    signature cut | signature | ......:$ | :
     signature changed | signature | :.. | :..
-    signature not bytes | signature | :(.*): | "\1"
-    other label | signature | sig1 | sig2
     other tag | signature-input | -auth | -auto
-    no tag | signature-input | ;tag=.* |
-    later expiry | signature-input | expires=\d+ | expires=2999999999
     no expiry | signature-input | expires=\d+; |
-    earlier creation | signature-input | created=1 | created=
-    no creation | signature-input | created=\d+; |
-    no key id | signature-input | keyid="[^"]*"; |
     other algorithm | signature-input | ed25519 | hmac-sha256
     authority not covered | signature-input | "@authority" |
     agent not covered | signature-input | ("@authority").*?\) | \1)
-    component twice | signature-input | "@authority" | "@authority" "@authority"
-    other order | signature-input | (created=\d+);(keyid=[^;]*) | \2;\1
 """)
 # What is wrong, and values to sign with.
 SIGNED = {

@@ -2,7 +2,6 @@
 
 import tempfile
 
-import pytest
 from access_log_reader import read_access_log
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,20 +39,6 @@ def test_a_line_is_written_and_read_as_documented(tmp_path):
     assert found == HIT
     assert found.url == "http://Site00042.sim.test:8480/a-4.html"
     assert found.host == "site00042.sim.test"
-
-
-def test_a_torn_last_line_is_left_out_at_every_length(tmp_path):
-    path = tmp_path / "log"
-    for length in range(len(LINE)):
-        path.write_text(LINE + LINE[:length])
-        assert len(list(read_access_log(path))) == 1
-
-
-def test_damage_is_named_with_its_line(tmp_path):
-    path = tmp_path / "log"
-    path.write_text(LINE + "nonsense\n" + LINE)
-    with pytest.raises(ValueError, match="log, line 2: not a line"):
-        list(read_access_log(path))
 
 
 @given(st.text(st.characters(max_codepoint=255), max_size=20))
