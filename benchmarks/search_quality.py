@@ -1,19 +1,18 @@
 """How early a search finds the right page, judged by the general indexes of documentation.
 
-    PYTHONPATH=. OPENBLAS_NUM_THREADS=1 python benchmarks/search_quality.py WORK [fit]
+    PYTHONPATH=. OPENBLAS_NUM_THREADS=1 python benchmarks/search_quality.py WORK [fit ...]
 
-Needs Debian's packages in SITES. Each package is a site with its own host, and three sets of sites
+Needs Debian's packages in SITES. Each package is a site with its own host, and four sets of sites
 are crawled into WORK, unless that was done before. An entry of a general index is a query: its
 words, and the pages that it names. Indexes, tables of contents and search pages are not served, so
 that they are neither found nor sources of anchor texts.
 
-``fit`` searches the weights on the set of that name, whose queries are of other sites than those of
-the two judged sets.
+``fit fit-others fit-items`` searches the weights on the sets of these names, whose queries are of
+other sites than those of the two judged sets.
 """
 
 from __future__ import annotations
 
-import math
 import posixpath
 import random
 import re
@@ -33,9 +32,18 @@ from lxml import html
 from virtual_sites import VirtualSites
 
 from webcrawl.jobs.search import search
-from webcrawl.pipelines import search_ranks
 from webcrawl.pipelines.link_database import edge_directories
-from webcrawl.pipelines.search_fields import TEXT_FIELDS, WEIGHTS, open_index
+from webcrawl.pipelines.search_fields import (
+    ANCHORS,
+    NAMES,
+    OWN_ANCHORS,
+    PRIOR,
+    TEXT_FIELDS,
+    WEIGHTS,
+    name_of,
+    open_index,
+)
+from webcrawl.pipelines.search_ranks import add_links
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,8 +56,15 @@ MOST_QUERIES = 250
 FITTED_QUERIES = 750
 # No field is without weight, because other pages are found by other fields.
 LEAST = 0.25
-#: The fields whose weights are fitted; the text of a page is in one of TEXT_FIELDS.
-FIELDS = {name: [name] for name in WEIGHTS if name not in TEXT_FIELDS} | {"text": [*TEXT_FIELDS]}
+# The fields; the text of a page is in one of TEXT_FIELDS. The first one's weight is not fitted,
+# because the sites of the sets to fit on hardly link to each other.
+FIELDS = {
+    ANCHORS: [ANCHORS],
+    **{name: [name] for name in WEIGHTS if name not in (ANCHORS, *TEXT_FIELDS)},
+    "text": [*TEXT_FIELDS],
+}
+#: What is fitted: weights of fields, and of what else adds to a score.
+FITTED = [*FIELDS, "name", "all words in links"][1:]
 
 
 class Site(NamedTuple):
@@ -94,6 +109,7 @@ SITES = {
     "structlog": Site("python-structlog-doc/html", "www.structlog.org/en/stable/"),
     "sphinx": Site("sphinx-doc/html", "www.sphinx-doc.org/en/master/"),
     "hypothesis": Site("python-hypothesis-doc/html", "hypothesis.readthedocs.io/en/latest/"),
+    "scipy": Site("python-scipy-doc/html", "docs.scipy.org/doc/scipy/"),
     "apache": Site("apache2-doc/manual/en", "httpd.apache.org/docs/2.4/en/"),
     "glib": Site("/usr/share/gtk-doc/html", "docs.gtk.org/"),
     "commons": Site("libcommons-lang3-java/api", "commons.apache.org/proper/commons-lang/"),
@@ -105,14 +121,17 @@ _LISTS = {
     "commons": ("index-all.html",),
     "rust": ("std/all.html", "alloc/all.html"),
 }
-LINKED = "python postgresql django sqlalchemy flask werkzeug jinja click wtforms"
-#: The sites of each set; the general indexes of the first ones, up to ";", are its queries.
+SMALL = "flask werkzeug jinja click wtforms"
+#: The sites of each set; the general indexes of the first ones, up to ";", are its queries. The
+#: small one is for a test.
 SETS = {
     "general": "python postgresql rust ;",
-    "linked": f"{LINKED} ;",
+    "linked": f"python postgresql django sqlalchemy {SMALL} ;",
+    "small": f"{SMALL} ;",
     "fit": "aiohttp yarl attrs requests cryptography openssl celery kombu scrapy setuptools "
     "structlog sphinx hypothesis ; python",
     "fit-others": "apache glib commons ;",
+    "fit-items": "scipy ;",
 }
 # Pages that are not served: copies, sources, indexes, tables of contents, and search pages.
 _LEFT_OUT = re.compile(
@@ -278,6 +297,9 @@ def crawl(name: str, work: Path) -> Path:
             URL_SCOPE="seeds",
             timeout=3600,
         )
+        job = directory / "job"
+        graphs = edge_directories(job)
+        add_links([job / "search"], graphs, work_parent=directory, on_progress=lambda _: None)
         (directory / "done").touch()
     return directory / "job"
 
@@ -345,87 +367,83 @@ def ours(job: Path) -> Find:
 
 
 def fit(work: Path, *names: str) -> None:
-    """Search the weights of the fields and the exponents of links on the sets *names*; print them.
+    """Search the weights of the fields on the sets *names*, each of which counts the same.
 
     From weights of 1, one weight at a time is changed as long as that finds right pages earlier.
     """
-    features: list[list[float]] = []
-    is_right: list[bool] = []
-    starts: list[int] = []
-    number = 0
-    for name in names:
-        job = work / name / "job"
-        index = open_index(job / "search")
-        searcher = index.searcher()
-        numbers = _link_numbers(job)
-        most = FITTED_QUERIES // len(judged(name))
-        queries = [query for site in judged(name) for query in queries_of(site)[:most]]
-        number += len(queries)
-        for query in queries:
-            found: dict[tuple[int, int], list[float]] = {}
-            for place, fields in enumerate((None, *FIELDS.values())):
-                parsed, _ = index.parse_query_lenient(
-                    query.words, [*(fields or WEIGHTS)], conjunction_by_default=fields is None
-                )
-                for score, address in searcher.search(parsed, 300 if fields is None else 2000).hits:
-                    key = (address.segment_ord, address.doc)
-                    if fields is None:
-                        found[key] = [0.0] * len(FIELDS)
-                    elif key in found:
-                        found[key][place - 1] = score
-            urls = [searcher.doc(tantivy.DocAddress(*key))["url"][0] for key in found]
-            are_right = [url in query.right for url in urls]
-            if any(are_right):
-                starts.append(len(features))
-                is_right += are_right
-                features += [
-                    [*scores, *numbers.get(url, (0.0, 0.0, 0.0))]
-                    for url, scores in zip(urls, found.values(), strict=True)
-                ]
-    table = np.array(features)
-    right = np.array(is_right)
-    sizes = np.diff([*starts, len(features)])
+    tables = [table_of(crawl(name, work), judged(name)) for name in names]
 
     def quality(weights: list[float]) -> float:
-        fields = len(FIELDS)
-        scores = table[:, :fields] @ weights[:fields] * np.exp(table[:, fields:] @ weights[fields:])
-        best = np.maximum.reduceat(np.where(right, scores, -1.0), starts)
-        ranks = 1 + np.add.reduceat(scores > np.repeat(best, sizes), starts)
-        return float(np.where(ranks <= 10, 1 / ranks, 0).sum() / number)
+        return float(np.mean([table.quality(weights) for table in tables]))
 
-    weights = [1.0] * len(FIELDS) + [0.0] * 3
+    weights = [1.0] * len(FITTED)
     best = quality(weights)
-    print(f"{number} queries; weights of 1: {best:.4f}")
+    print(f"weights of 1: {best:.4f}")
     improved = True
     while improved:
         improved = False
         for place, weight in enumerate(weights):
-            steps = (
-                [weight * factor for factor in (0.25, 0.5, 0.8, 1.25, 2, 4)]
-                if place < len(FIELDS)
-                else [weight + step for step in (-0.1, -0.02, 0.02, 0.1)]
-            )
-            for step in steps:
+            for factor in (0.25, 0.5, 0.8, 1.25, 2, 4):
                 tried = [*weights]
-                tried[place] = max(step, LEAST if place < len(FIELDS) else 0.0)
+                tried[place] = max(weight * factor, LEAST)
                 if (reached := quality(tried)) > best + 1e-4:
                     best, weights, improved = reached, tried, True
-    names = (*FIELDS, "own", "foreign", "host")
-    print(
-        f"fitted: {best:.4f}", {name: round(w, 3) for name, w in zip(names, weights, strict=True)}
-    )
+    found = {name: round(weight, 2) for name, weight in zip(FITTED, weights, strict=True)}
+    print(f"fitted: {best:.4f}", found)
 
 
-def _link_numbers(job: Path) -> dict[str, tuple[float, ...]]:
-    """The logarithms of the three factors of the weight of each page by its links."""
-    numbers: dict[str, list[float]] = {}
-    for exponents in ((1, 0, 0), (0, 1, 0), (0, 0, 1)):
-        with search_ranks.link_tables(
-            edge_directories(job), work_parent=job, on_progress=lambda _: None
-        ) as db:
-            for url, fields in search_ranks.pages_of(db, exponents):
-                numbers.setdefault(url, []).append(math.log(2.0 + fields["prior"][0]) / math.log(2))
-    return {url: tuple(map(math.log, three)) for url, three in numbers.items()}
+class Table(NamedTuple):
+    """The pages found by *number* queries, the pages of a query below those of the one before.
+
+    ``scores``: of each page in each of FITTED, times the weight of the page by its links.
+    ``others``: the score of each page in the fields whose weight is not fitted.
+    ``starts``: the first page of each query with right pages.
+    """
+
+    number: int
+    scores: Any
+    others: Any
+    is_right: Any
+    starts: Any
+
+    def quality(self, weights: list[float]) -> float:
+        scores = self.scores @ weights + self.others
+        best = np.maximum.reduceat(np.where(self.is_right, scores, -1.0), self.starts)
+        sizes = np.diff([*self.starts, len(scores)])
+        ranks = 1 + np.add.reduceat(scores > np.repeat(best, sizes), self.starts)
+        return float(np.where(ranks <= 10, 1 / ranks, 0).sum() / self.number)
+
+
+def table_of(job: Path, sites: list[str]) -> Table:
+    """The pages that the index of *job* finds for the queries of *sites*."""
+    index = open_index(job / "search")
+    searcher = index.searcher()
+    parse = index.parse_query_lenient
+    queries = [
+        query for site in sites for query in queries_of(site)[: FITTED_QUERIES // len(sites)]
+    ]
+    rows: list[list[float]] = []
+    is_right: list[bool] = []
+    starts: list[int] = []
+    for query in queries:
+        parts = [parse(query.words, fields)[0] for fields in FIELDS.values()]
+        parts.append(tantivy.Query.term_query(index.schema, NAMES, name_of(query.words)))
+        parts.append(parse(query.words, [OWN_ANCHORS], conjunction_by_default=True)[0])
+        every, _ = parse(query.words, [*WEIGHTS], conjunction_by_default=True)
+        hits = searcher.search(every, 300, weight_by_field=PRIOR).hits
+        found = {(at.segment_ord, at.doc): [0.0] * len(parts) for _, at in hits}
+        for place, part in enumerate(parts):
+            for score, at in searcher.search(part, 3000, weight_by_field=PRIOR).hits:
+                if (key := (at.segment_ord, at.doc)) in found:
+                    found[key][place] = score
+        urls = [searcher.doc(tantivy.DocAddress(*key))["url"][0] for key in found]
+        are_right = [url in query.right for url in urls]
+        if any(are_right):
+            starts.append(len(rows))
+            is_right += are_right
+            rows += found.values()
+    scores = np.array(rows)
+    return Table(len(queries), scores[:, 1:], scores[:, 0], np.array(is_right), np.array(starts))
 
 
 def judged(name: str) -> list[str]:
@@ -441,7 +459,7 @@ def main(work: str, *args: str) -> None:
     if args:
         fit(Path(work), *args)
         return
-    for name in SETS:
+    for name in ("linked", "general", "fit", "fit-others", "fit-items"):
         job = crawl(name, Path(work))
         queries = {site: queries_of(site) for site in judged(name)}
         print(f"{name}: {sum(map(len, queries.values()))} queries")

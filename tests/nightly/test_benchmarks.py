@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 OTHERS = words("""
     crawl_graph.py crawl_once.py crawlee_once.py floor_once.py rows.py scale_crawl.py
     silkworm_once.py webs.py bench_freshness.py bench_projection.py page_instructions.py parts.py
-    cache_replays.py cachelab.py paper_web.py quality_model.py quality_web.py soak_visits.py
+    cache_replays.py cachelab.py paper_web.py quality_model.py quality_web.py search_quality.py
+    soak_visits.py
 """)
 RUNS = dict(
     table("""

@@ -253,6 +253,32 @@ def test_pages_are_found_and_ranked_by_the_links_to_them(tmp_path):
     assert urls(tmp_path, "late fresh") == {"http://a.test/5"}
 
 
+def test_a_page_with_the_name_that_is_searched_for_comes_first(tmp_path):
+    page = "<title>{}</title><h1>{}</h1><p>{}"
+    texts = [
+        page.format("Sun flower, sun flower", "Sun flower: sun flower", "Sun flower. " * 20),
+        page.format("About - Plants", "Flower of the sun", "A sun is a flower. " * 20),
+        page.format("Flowers (Sun-Flower)", "More", "A flower is a sun. " * 20),
+    ]
+    index(tmp_path, *(a_page(text, url=f"http://a.test/{n}") for n, text in enumerate(texts)))
+    first = {"sun flower": 2, '"Sun Flower"': 2, "flower of the sun": 1}
+    for words, number in first.items():
+        hit, *others = found(tmp_path, words, explain=True).hits
+        assert hit.url == f"http://a.test/{number}", words
+        assert "names" in hit.explanation
+        assert all("names" not in other.explanation for other in others)
+
+
+def test_links_with_all_words_count_more_than_links_with_some_of_them(tmp_path):
+    one, two, three = (f"http://a.test/{n}" for n in range(1, 4))
+    index(tmp_path, *(a_text(n, "yellow bird") for n in range(1, 4)))
+    some = [(one, text, {}) for text in ("bird bird", "a bird", "the bird")]
+    every = [(two, text, {}) for text in ("yellow bird", *map(str, range(12)))]
+    linked(tmp_path, (three, [*some, *every, (three, "bird", {})]))
+    hits = found(tmp_path, "yellow bird").hits
+    assert [hit.url for hit in hits] == [two, one, three]
+
+
 @pytest.mark.cures("is being written: wait until the crawl ends")
 async def test_links_are_not_added_while_a_crawl_writes_the_index(tmp_path):
     page = ("http://a.test/1", [("http://a.test/2", "own", {})])

@@ -24,12 +24,17 @@ from webcrawl.errors import FatalError, require_package
 from webcrawl.hosts.politeness.exclusions import host_in
 from webcrawl.pipelines.module import output_directory
 from webcrawl.pipelines.search_fields import (
+    ALL_OWN_ANCHORS_WEIGHT,
+    NAME_WEIGHT,
+    NAMES,
     ONE_CHARACTER_WORD,
+    OWN_ANCHORS,
     PACKAGE,
     PRIOR,
     TEXT_FIELDS,
     WEIGHTS,
     build_analyzer,
+    name_of,
     open_index,
     stored_fields,
 )
@@ -179,7 +184,8 @@ def search(directory: Path, words: str, *, limit: int, explain: bool = False) ->
         searcher = index.searcher()
         other_words, conditions = _split_conditions(normalize("NFC", words), index.schema)
         words_query, not_searched = _parse_query(other_words, index, searcher)
-        query = tantivy.Query.boolean_query([(tantivy.Occur.Must, words_query), *conditions])
+        ranking = _ranking_query(words_query, other_words, index)
+        query = tantivy.Query.boolean_query([(tantivy.Occur.Must, ranking), *conditions])
         # the library's stub has no count
         answer: Any = searcher.search(query, limit, weight_by_field=PRIOR)
 
@@ -198,7 +204,7 @@ def search(directory: Path, words: str, *, limit: int, explain: bool = False) ->
         ]
         if explain:
             for hit, (_, address) in zip(hits, answer.hits, strict=True):
-                explanation = words_query.explain(searcher, address).to_json()
+                explanation = ranking.explain(searcher, address).to_json()
                 hit.explanation = _by_field(_decode(explanation), index.schema)
     except FatalError:  # it is a ValueError, too
         raise
@@ -248,7 +254,10 @@ def _by_field(explanation: dict[str, Any], schema: tantivy.Schema) -> dict[str, 
     """Return what each field adds to a score, by Tantivy's *explanation* of it."""
     from tantivy import Query  # noqa: PLC0415  # as above
 
-    names = {_FIELD.findall(str(Query.term_query(schema, name, "")))[0]: name for name in WEIGHTS}
+    names = {
+        _FIELD.findall(str(Query.term_query(schema, name, "")))[0]: name
+        for name in (*WEIGHTS, NAMES)
+    }
     values: Counter[str] = Counter()
 
     def add(node: dict[str, Any]) -> None:
@@ -290,6 +299,24 @@ def _parse_query(
             "Put words with such signs in double quotes."
         )
     return query, [*problems]
+
+
+def _ranking_query(query: tantivy.Query, words: str, index: tantivy.Index) -> tantivy.Query:
+    """Return a query that finds the same pages as *query*, which was made of *words*.
+
+    It adds to the scores of pages with these words as a name, or all in links from their own host.
+    """
+    from tantivy import Occur, Query  # noqa: PLC0415  # of `make modules`
+
+    name = Query.term_query(index.schema, NAMES, name_of(words), index_option="basic")
+    in_links, _ = index.parse_query_lenient(words, [OWN_ANCHORS], conjunction_by_default=True)
+    return Query.boolean_query(
+        [
+            (Occur.Must, query),
+            (Occur.Should, Query.boost_query(name, NAME_WEIGHT)),
+            (Occur.Should, Query.boost_query(in_links, ALL_OWN_ANCHORS_WEIGHT)),
+        ]
+    )
 
 
 def _with_prefixes(words: str, searcher: tantivy.Searcher) -> str:

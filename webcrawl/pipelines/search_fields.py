@@ -3,6 +3,7 @@
 Case and accents are folded in all of them. The fields::
 
     title, headings title of the page, and its headings with the terms that it defines
+    names           the whole title, its parts, each heading and each term: a query that equals one
     path            words of the URL
     anchors         texts of links to the page from other hosts
     own_anchors     texts of links to the page from its own host
@@ -47,6 +48,7 @@ TEXT_FIELDS = ("text", "text_characters", *_STEMMED.values())
 #: Fields with the texts of links from other hosts, and from the page's own host.
 ANCHORS = "anchors"
 OWN_ANCHORS = "own_anchors"
+NAMES = "names"
 #: Field with the weight of a page, by which a search multiplies its score (see Tantivy's
 #: ``weight_by_field``).
 PRIOR = "prior"
@@ -55,9 +57,15 @@ LINK_FIELDS = (ANCHORS, OWN_ANCHORS, PRIOR)
 #: Weights of the fields in which a search looks for words. They were fitted by
 #: benchmarks/search_quality.py.
 WEIGHTS = {
-    "title": 0.5, "headings": 0.6, "path": 1.25, ANCHORS: 1.0, OWN_ANCHORS: 4.0, "words": 1.0,
-    **dict.fromkeys(TEXT_FIELDS, 1.0),
+    "title": 2.0, "headings": 0.5, "path": 4.0, ANCHORS: 1.0, OWN_ANCHORS: 2.0, "words": 0.5,
+    **dict.fromkeys(TEXT_FIELDS, 0.25),
 }  # fmt: skip
+#: Weights of what adds to the score of the pages found: that the query is one of their names, and
+#: that the links from their own host have all its words.
+NAME_WEIGHT = 8.0
+ALL_OWN_ANCHORS_WEIGHT = 5.0
+# What divides a title into parts, as in "Search - Example".
+_TITLE_SEPARATOR = re.compile(r"\s[-–—|·:(]\s*")  # noqa: RUF001  # dashes of titles
 # Thai, Lao, Burmese, Khmer, Kana, Han and Hangul.
 _SCRIPTS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 #: A character of a script without spaces between the words.
@@ -101,6 +109,11 @@ def build_analyzer(stemmer: str = "", *, by_character: bool = False) -> tantivy.
     return builder.build()
 
 
+def name_of(text: str) -> str:
+    """Return the folded words of *text*, as they are in the field NAMES."""
+    return " ".join(build_analyzer().analyze(text))
+
+
 def open_index(directory: Path, *, create: bool = False) -> tantivy.Index:
     """Open the index in *directory*; with *create*, make one if there is none.
 
@@ -113,8 +126,8 @@ def open_index(directory: Path, *, create: bool = False) -> tantivy.Index:
     else:
         index = tantivy.Index.open(str(directory))
     try:
-        # Raises ValueError if there is no field "copy", which older versions did not have.
-        tantivy.Query.term_query(index.schema, "copy", "")
+        # Raises ValueError if there is no such field, which older versions did not have.
+        tantivy.Query.term_query(index.schema, NAMES, "")
     except ValueError as error:
         raise FatalError(
             f"The search index in {directory} was made by an older version. Move it away, and "
@@ -142,8 +155,9 @@ def _schema() -> tantivy.Schema:
     # These values are not divided into words; for "basic", only the pages that have them are kept.
     for name in ("url", "host", "language", "type", "copy"):
         builder.add_text_field(name, stored=True, tokenizer_name="raw", index_option="basic")
-    for name in ("words", "path"):
-        builder.add_text_field(name, tokenizer_name="folded", index_option="freq")
+    builder.add_text_field(NAMES, tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("words", tokenizer_name="folded", index_option="freq")
+    builder.add_text_field("path", tokenizer_name="folded")
     for name, tokenizer in (
         *((field, "folded") for field in ("title", "headings", ANCHORS, OWN_ANCHORS, "text")),
         ("text_characters", "characters"),
@@ -172,4 +186,8 @@ def build_document(fields: Mapping[str, Any]) -> tantivy.Document:
     from tantivy import Document  # noqa: PLC0415  # installed by `make modules`
 
     texts = next(fields[name] for name in TEXT_FIELDS if name in fields)
-    return Document(words=texts, path=fields["url"], **fields)
+    (title,) = fields["title"]
+    (headings,) = fields["headings"]
+    lines = [title, *_TITLE_SEPARATOR.split(title), *headings.splitlines()]
+    names = {name_of(line) for line in lines} - {""}
+    return Document(words=texts, path=fields["url"], names=[*names], **fields)
