@@ -250,6 +250,23 @@ def test_an_expired_contact_is_followed_by_no_less_than_the_host_asks_for(rig):
     assert rig.ready_at() == rig.clock() + 600.0
 
 
+def test_the_shortest_rest_of_a_contact_holds_after_crash_or_expiry(rig):
+    """The frontier itself no longer knows a host whose queue had run empty."""
+    for n, end in enumerate((rig.crash, lambda: rig.expire(0))):
+        host = f"h{n}.test"
+        rig.requeue(entry(host, n))
+        rig.acquire()
+        rig.contacts.promise(host, 600.0)
+        rig.contacts.promise(host, 30.0)  # less than that is nothing new
+        rig.clock.advance(1)
+        end()
+        began = rig.clock()
+        lease = rig.next()
+        assert rig.clock() - began == pytest.approx(600.0, abs=1e-3)
+        rig.frontier.contacts.release(host, rest=0.0)
+        rig.finish(lease)
+
+
 def test_several_expired_leases_of_a_host_keep_their_order(rig):
     rig.fill("a.test", 4)
     for _ in range(3):

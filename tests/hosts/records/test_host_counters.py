@@ -111,6 +111,15 @@ def test_links_are_merged_into_what_is_stored(records, executor, left, before, s
             assert found.find(name).in_degree == in_degree
 
 
+def test_a_linking_domain_counts_once_and_the_domain_itself_never(records):
+    domains = records.domains
+    for _ in range(3):
+        domains.link("a.test", ["a.test", "b.test", "c.test"])
+    domains.link("b.test", ["c.test"])
+    assert [domains.find(f"{name}.test").in_degree for name in "abc"] == [0, 1, 2]
+    assert domains.linked == 3
+
+
 @each("key", *range(20))
 def test_up_to_fifteen_linking_domains_are_counted_exactly(records, executor, key):
     domains = records.domains

@@ -97,12 +97,15 @@ def test_ordinary_page_passes(path):
         /Page-1/page-1-1/page-1-1-1/page-1-1-1-1/x.html       | growing_segments
         /y/ab/abab/ababab/abababab/x?y                        | growing_segments
         /pub/?C=N;O=D                                         | listing_sort
+        /pub/?C=M&O=A                                         | listing_sort
         /pub/?C=S&amp;O=A                                     | listing_sort
         /pub/?C=D;O=A;F=1;V=1;P=*                             | listing_sort
         /?D=D                                                 | listing_sort
         /Calendar/2087/5/                                     | calendar
         /calendario?mes=x&date=2099-12-01                     | calendar
+        /kalender/2040.12.24                                  | calendar
         /agenda?day=1&year=2032                               | calendar
+        /x?month=203205                                       | calendar
         /x?startDate=20320501                                 | calendar
         /events/2026-05/?tribe-bar-date=2045-01-01            | calendar
         /login?next=/a                                        | action
@@ -110,6 +113,7 @@ def test_ordinary_page_passes(path):
         /product/3?x=1&ADD_TO_WISHLIST=3                      | action
         /post?replytocom=8                                    | action
         /w/index.php?title=Main&action=edit&section=2         | action
+        /wiki/start?do=edit                                   | action
                 LONG_WORDS    | growing_segments
         LONG_NUMBERS  | growing_segments
         LONG_START    | growing_segments
