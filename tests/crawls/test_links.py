@@ -5,6 +5,8 @@ from collections import Counter
 from fpdf import FPDF
 from linked_site import Answer, crawl, pages_of, served
 
+from webcrawl.jobs.inspect.info_log import outcome_lines
+
 HTML = Answer(b"<p>nothing")
 
 
@@ -108,3 +110,17 @@ async def test_hosts_with_the_same_root_page_and_other_pages_are_crawled(tmp_pat
         assert max(by_copy.values()) == 31  # the first one
         assert len([one for one in by_copy.values() if one == 11]) <= 16
         assert {*by_copy.values()} == {1, 11, 31}
+
+
+async def test_links_to_closed_ports_wait_behind_all_others_of_their_host(tmp_path):
+    closed = b"".join(b'<a href="http://a.test:%d/">x</a>' % port for port in range(1, 21))
+    good = b"".join(b"<a href=/%d>x</a>" % number for number in range(20))
+    pages = {"a.test/": Answer(closed + good)}
+    pages |= {f"a.test/{n}": Answer(b"<a href=/more%d>x</a> %d" % (n, n)) for n in range(20)}
+    pages |= {f"a.test/more{n}": Answer(b"the last %d" % n) for n in range(20)}
+    async with served(pages) as sites:
+        await crawl(sites, tmp_path / "job", "a.test", REPUTATION_BASE_PAGES=100)
+        assert len(sites.pages_asked) == 41
+        found = [line.outcome for line in outcome_lines(tmp_path / "job")]
+        assert found == ["http_200"] * 41 + ["connect_refused"] * (len(found) - 41)
+        assert len(found) > 50
