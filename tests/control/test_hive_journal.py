@@ -14,6 +14,7 @@ from process_rig import process_in
 from published_shard import FACTS
 from redis.exceptions import RedisError
 from redis_server import RedisServer
+from text_tables import each
 
 from webcrawl.control import hive as hive_module
 from webcrawl.control.control import Control
@@ -246,7 +247,7 @@ async def test_a_drone_keeps_the_end_of_what_it_never_had(hive_at):
         await hive.settle()
 
 
-@pytest.mark.parametrize("number", NUMBERS)
+@each("number", *NUMBERS)
 async def test_commands_count_in_a_redis_whose_clock_is_behind(hive_at, number):
     async with hive_at as hive:
         for name in "ab":

@@ -24,7 +24,7 @@ from crawling import (
     start_crawl,
     wait_until,
 )
-from text_tables import table
+from text_tables import each, table
 
 from webcrawl.control import unix_socket
 from webcrawl.crawl.job.control_journal import Request
@@ -386,7 +386,7 @@ def test_an_open_crawl_takes_seeds_when_nothing_is_left(web, begin):
     assert "stopped by scrapy control stop" in crawl.communicate()[1]
 
 
-@pytest.mark.parametrize("answered", [False, True])
+@each("answered", False, True)
 def test_seeds_without_an_answer_are_submitted_by_the_next_run(web, begin, answered):
     """As ``kill -9`` leaves them before their effect, and after it."""
     crawl = begin()

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from text_tables import each
 
 from webcrawl.crawl.lease.outcome_log import NAMES, is_given_up
 from webcrawl.doctor import history
@@ -75,7 +76,7 @@ def test_intervals_are_joined_and_drones_added_up(tmp_path):
     assert len(series.since(T0 + HOUR).at) == 1
 
 
-@pytest.mark.parametrize("damage", [b"", b"another version", bytes(1 << 20)])
+@each("damage", b"", b"another version", bytes(1 << 20))
 def test_a_file_of_another_version_is_replaced(tmp_path, damage):
     path = tmp_path / "history"
     path.write_bytes(damage)

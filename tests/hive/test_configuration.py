@@ -2,7 +2,7 @@
 
 import pytest
 from scrapy.settings import Settings
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.errors import FatalError
 from webcrawl.hive.configuration import check_hive_settings, store_url
@@ -12,7 +12,7 @@ def test_a_hive_needs_no_more_than_a_name():
     assert check_hive_settings(Settings({"HIVE": "web-1"})) == ("web-1", 64, 10.0)
 
 
-@pytest.mark.parametrize("key", [None, "host", "domain"])
+@each("key", None, "host", "domain")
 def test_settings_may_be_as_the_command_line_has_them(key):
     given = {"HIVE": "w", "HIVE_SHARDS": "4096", "HIVE_LEASE_SECS": "1.5", "POLITENESS_KEY": key}
     assert check_hive_settings(Settings(given)) == ("w", 4096, 1.5)

@@ -1,7 +1,5 @@
 """``scrapy dataset``: directories that Hugging Face reads, added to by each run."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from collections import defaultdict
@@ -13,7 +11,7 @@ import pytest
 from contracts.modules import a_page, run_module
 from crash import die_between_lines
 from crawling import printed, refusal
-from text_tables import words
+from text_tables import each, words
 
 from webcrawl.jobs.dataset import lay_out, text_directories
 from webcrawl.jobs.purge.files import purge_parquet
@@ -143,9 +141,7 @@ def test_the_first_page_of_a_cluster_represents_it_until_it_is_purged_or_refused
     assert not (made / "originals").exists()
 
 
-@pytest.mark.parametrize(
-    ("make", "text", "rest"), [(make_in, ENGLISH, set()), (drop_in, GERMAN, {"originals"})]
-)
+@each("make text rest", (make_in, ENGLISH, set()), (drop_in, GERMAN, {"originals"}))
 def test_nothing_is_there_twice_or_missing_after_kill_9(tmp_path, make, text, rest):
     start, out = tmp_path / "start", tmp_path / "out"
     job_in(start / "job", "a")
@@ -160,13 +156,11 @@ def test_nothing_is_there_twice_or_missing_after_kill_9(tmp_path, make, text, re
         assert {path.name for path in (left / "made").iterdir()} == {"data", "README.md", *rest}
 
 
-@pytest.mark.parametrize(
-    ("trouble", "sentence"),
-    [
-        ("no file", "has no finished Parquet file of TextDataset. A file is finished when"),
-        ("damaged", "cannot be read: "),
-        ("other columns", "has other columns than "),
-    ],
+@each(
+    "trouble sentence",
+    ("no file", "has no finished Parquet file of TextDataset. A file is finished when"),
+    ("damaged", "cannot be read: "),
+    ("other columns", "has other columns than "),
 )
 @pytest.mark.cures("another version of TextDataset wrote it. Move one of them away, and the part")
 def test_files_that_cannot_be_used_are_one_sentence(tmp_path, trouble, sentence):

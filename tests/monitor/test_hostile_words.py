@@ -1,7 +1,5 @@
 """Words of a hostile web on the monitor's page and in the report: text, and nothing else."""
 
-from __future__ import annotations
-
 import json
 from urllib.parse import urlencode, urljoin
 

@@ -1,8 +1,6 @@
 """The monitor of a crawl of a million URLs on a hundred thousand hosts: records as its crawl
 would have left them, of which every page is small, fast, and can be used by everyone."""
 
-from __future__ import annotations
-
 import time
 from contextlib import contextmanager
 
@@ -17,6 +15,7 @@ from reading_report import line, write_history, write_log
 from redis_server import free_port
 from scrapy.utils.project import get_project_settings
 from stored_job import Stored
+from text_tables import each
 
 from webcrawl.monitor.launch import MonitorProcess
 
@@ -101,8 +100,8 @@ def test_each_page_is_served_within_time_and_memory(large, tmp_path):
         assert memory() - memory_of_small() < MAX_BYTES
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [400, 800, 1280])
+@each("scheme", "light", "dark")
+@each("width", 400, 800, 1280)
 def test_each_page_fits_its_window_and_can_be_used_by_everyone(large, width, scheme):
     monitor, _ = large
     with chromium() as browser:

@@ -1,7 +1,5 @@
 """The monitor in a browser: by keyboard, narrow and dark, alive, and without JavaScript."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading
@@ -14,6 +12,7 @@ import pytest
 from browsing import Tab, chromium
 from crawling import kill, wait_until
 from monitored import monitored
+from text_tables import each
 
 pytestmark = pytest.mark.long
 
@@ -45,8 +44,8 @@ def with_token(browser, monitor, **options):
     return tab
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
+@each("scheme", "light", "dark")
+@each("width", 360, 1280)
 def test_a_page_fits_its_window_and_asks_for_nothing_elsewhere(running, browser, width, scheme):
     tab = with_token(browser, running, width=width, color_scheme=scheme)
     host = "site00000.sim.test"

@@ -1,7 +1,5 @@
 """Stored copies of found pages in the monitor: what is shown, and that nothing in them can act."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -3,6 +3,7 @@
 from urllib.parse import parse_qsl
 
 import pytest
+from text_tables import each
 from websub_hub import signature
 
 from webcrawl.configuration.decoding import UndecodableError
@@ -74,9 +75,7 @@ def test_a_form_has_what_the_standard_wants_and_is_sent_once(rig):
     assert rig.requests() == {}
 
 
-@pytest.mark.parametrize(
-    ("lease", "renewed_after"), [(10 * DAY, 8 * DAY), (10, 300), (400 * DAY, 24 * DAY)]
-)
+@each("lease renewed_after", (10 * DAY, 8 * DAY), (10, 300), (400 * DAY, 24 * DAY))
 def test_a_lease_is_renewed_before_it_ends(rig, lease, renewed_after):
     rig.see("http://a.test/feed", "http://hub.test/")
     name = rig.name()

@@ -408,7 +408,7 @@ async def test_processes_of_a_hive_do_not_share_a_file(start, tmp_path):
     ]
 
 
-@pytest.mark.parametrize("name", ["file/a.jsonl", "directory.csv"])
+@each("name", "file/a.jsonl", "directory.csv")
 def test_a_feed_that_cannot_be_opened_is_refused_before_the_crawl(tmp_path, start, name):
     (tmp_path / "file").touch()
     (tmp_path / "directory.csv").mkdir()

@@ -1,13 +1,10 @@
 """The language of texts in 72 languages, with and without a declaration, and of odd ones."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 
-import pytest
 from contracts.modules import a_page
-from text_tables import table
+from text_tables import each, table
 
 from webcrawl.pipelines.language import language_of
 from webcrawl.pipelines.main_text import main_text
@@ -24,7 +21,7 @@ CODE = "fn main() -> Result<(), Box<dyn Error>> { let mut x: Vec<u8> = Vec::new(
 DIGESTS = "".join(hashlib.sha256(bytes([n])).hexdigest() + "\n" for n in range(20))
 
 
-@pytest.mark.parametrize(("code", "file", "text"), TEXTS, ids=[row[1] for row in TEXTS])
+@each("code file text", *TEXTS, ids=[row[1] for row in TEXTS])
 def test_a_text_has_its_language_whatever_its_page_declares(code, file, text):
     assert language_of(text).code == UNDECLARED.get(file, code)
     assert language_of(text, code).code == code
@@ -68,7 +65,7 @@ WEIGHED = """
 """
 
 
-@pytest.mark.parametrize(("text", "declared", "found"), [*table(WEIGHED), ("", "", "")])
+@each("text declared found", *table(WEIGHED), ("", "", ""))
 def test_script_declaration_and_text_are_weighed(text, declared, found):
     """The script alone decides, a declaration that the text confirms, or the text. A short text is
     what its page says, if the script does not say otherwise. Names and code are Latin in all
@@ -78,10 +75,9 @@ def test_script_declaration_and_text_are_weighed(text, declared, found):
     assert 0 <= language.score <= 1
 
 
-@pytest.mark.parametrize(
-    ("tag", "code"),
-    [
-        *table("""
+@each(
+    "tag code",
+    *table("""
         sl               | sl
         SL-si            | sl
         sl-Latn-IT-nedis | sl
@@ -99,8 +95,7 @@ def test_script_declaration_and_text_are_weighed(text, declared, found):
         *                | de
         german           | de
         """),
-        ("", "de"),
-    ],
+    ("", "de"),
 )
 # BCP 47 (RFC 5646), section 2.1: the primary subtag, in any case; not BCP 47, but common: the
 # locales of POSIX; Preferred-Value in the IANA registry ("no" is what both detectors call Bokmål);
@@ -110,10 +105,9 @@ def test_a_tag_names_at_most_one_language(tag, code):
     assert language_of("Hallo Welt und guten Tag", tag).code == code
 
 
-@pytest.mark.parametrize(
-    ("page", "header", "found"),
-    # HTML Standard, "The lang and xml:lang attributes": the element, the pragma, the header.
-    table("""
+@each(
+    "page header found",
+    *table("""
         <html lang=sl><meta http-equiv=content-language content=hr>     | cs     | sl
         <html xml:lang='sl'>                                            | cs     | sl
         <html lang=''><meta content='hr' http-equiv='Content-Language'> | cs     | hr

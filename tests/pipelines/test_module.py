@@ -1,7 +1,5 @@
 """The base class of processing modules."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 from contracts.modules import Run, a_page, run_module
 from patience import LIMIT_SECS
+from text_tables import each
 
 from webcrawl.configuration.old_names import unknown
 from webcrawl.errors import DiskError, FatalError, disk_message, is_storage_lost
@@ -62,7 +61,7 @@ class InTheLoop(Kept):
         return {"title": page.url}
 
 
-@pytest.mark.parametrize("kind", [Kept, OffLoop])
+@each("kind", Kept, OffLoop)
 def test_a_module_is_called_in_the_loop_or_in_a_thread_of_its_own(kind, jobdir):
     pages = [a_page(url=f"http://a.test/{number}") for number in range(20)]
     run = run_module(kind, pages, jobdir)
@@ -105,7 +104,7 @@ def test_pages_come_by_content_type_and_status_and_settings_go_first(jobdir):
         Run(Texts, jobdir, MODULE_CONTENT_TYPES={path: "html"})
 
 
-@pytest.mark.parametrize("kind", [Kept, OffLoop])
+@each("kind", Kept, OffLoop)
 async def test_a_page_that_fails_fails_alone(kind, jobdir):
     class Picky(kind):
         def process(self, page):
@@ -225,8 +224,8 @@ async def test_a_state_that_cannot_be_had_is_that_of_the_run_before(jobdir):
         await waiting
 
 
-@pytest.mark.parametrize("kind", [Kept, OffLoop])
-@pytest.mark.parametrize("failing", ["close", "sync"])
+@each("kind", Kept, OffLoop)
+@each("failing", "close", "sync")
 async def test_a_module_that_cannot_write_refuses_the_checkpoint(kind, failing, jobdir, caplog):
     def fail(self):
         raise OSError(28, "full")
@@ -271,7 +270,7 @@ async def test_what_a_module_cannot_store_ends_the_crawl_and_names_its_directory
     assert [is_storage_lost(files), is_storage_lost(disk)] == [False, True]
 
 
-@pytest.mark.parametrize("error", [StopIteration, SystemExit])
+@each("error", StopIteration, SystemExit)
 async def test_errors_that_no_coroutine_can_raise_fail_one_page(error, jobdir):
     class Odd(OffLoop):
         def process(self, page):
@@ -353,7 +352,7 @@ async def test_a_module_is_not_closed_while_it_is_synced(jobdir):
     assert calls_of(run) == ["open", "sync", "synced", "close"]
 
 
-@pytest.mark.parametrize(("error", "kind"), [(28, DiskError), (13, FatalError)])
+@each("error kind", (28, DiskError), (13, FatalError))
 def test_a_module_that_cannot_be_opened_ends_the_crawl(jobdir, error, kind):
     class Broken(OffLoop):
         def open(self):

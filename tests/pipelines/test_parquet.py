@@ -1,7 +1,5 @@
 """Rows in Parquet files: read back with DuckDB, after kills and torn writes too."""
 
-from __future__ import annotations
-
 import os
 from concurrent.futures import Executor, Future
 
@@ -10,6 +8,7 @@ import pyarrow as pa
 import pytest
 from crash import die_between_lines
 from strategies import some_of
+from text_tables import each
 
 from webcrawl.pipelines.parquet import ParquetFiles, read_batches, schema_of
 
@@ -75,7 +74,7 @@ def test_rows_come_back_as_they_were_written(tmp_path):
     assert codecs.fetchall() == [("ZSTD",)]
 
 
-@pytest.mark.parametrize("limit", [{"max_rows": 100}, {"max_bytes": 1500}])
+@each("limit", {"max_rows": 100}, {"max_bytes": 1500})
 def test_full_spools_become_files_while_rows_come(tmp_path, limit):
     one = ParquetFiles(directory=tmp_path, **limit)
     one.open(SCHEMA)

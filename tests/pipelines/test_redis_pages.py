@@ -1,7 +1,5 @@
 """Pages in Redis, taken by the consumer of docs/howto/build-a-dataset.md; a crawl waits for it."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -15,6 +13,7 @@ from crawling import ROOT, simulated, start_crawl, stats_of, wait_until, warc_ur
 from golden import golden
 from patience import LIMIT_SECS
 from redis_server import RedisServer
+from text_tables import each
 
 from webcrawl.errors import FatalError, RemoteStoreError
 from webcrawl.pipelines.redis_pages import RedisPages
@@ -103,7 +102,7 @@ async def test_a_page_that_redis_does_not_take_ends_the_crawl(tmp_path, server):
         await run.module.open()
 
 
-@pytest.mark.parametrize("settings", [{"REDIS_URL": "nonsense"}, {"REDIS_PARAMS": {"x": 1}}])
+@each("settings", {"REDIS_URL": "nonsense"}, {"REDIS_PARAMS": {"x": 1}})
 def test_a_setting_that_cannot_be_is_told_in_a_sentence(tmp_path, settings):
     with pytest.raises(FatalError, match=r"\.$"):
         run_module(RedisPages, [], tmp_path, **settings)

@@ -1,7 +1,5 @@
 """The statistics of documents, read back from their files."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -17,7 +17,7 @@ import pytest
 import warm
 from contracts.modules import ModuleContract, Run, a_page, run_module
 from golden import golden
-from text_tables import lines
+from text_tables import each, lines
 
 from webcrawl.errors import FatalError
 from webcrawl.pipelines import main_text as module
@@ -195,8 +195,8 @@ def test_elements_that_close_themselves_hide_nothing():
     assert (found.title, found.text) == ("t", "seen")
 
 
-@pytest.mark.parametrize("extractor", EXTRACTORS)
-@pytest.mark.parametrize("padding", ["", "<p>" + "more " * 10_000], ids=["small", "padded"])
+@each("extractor", *EXTRACTORS)
+@each("padding", "", "<p>" + "more " * 10_000, ids=["small", "padded"])
 def test_text_of_a_shadow_root_is_text_of_the_page(extractor, padding):
     page = a_page(
         "<body><my-app><template class=x shadowrootmode='open'><p>Text of the root, with a"
@@ -232,9 +232,7 @@ WORDS = "".join(
 )
 
 
-@pytest.mark.parametrize(
-    "tag", ['<div class="x"">', "<a href=/o'neil>", '<p title="a"b">', '<p ="x>', "<p a = 'b''c'>"]
-)
+@each("tag", '<div class="x"">', "<a href=/o'neil>", '<p title="a"b">', '<p ="x>', "<p a = 'b''c'>")
 def test_a_stray_quote_in_a_tag_opens_no_value(tag):
     page = a_page(f"<title>t</title><body><nav><a href=/>Menu</a></nav>{tag}{WORDS}")
     found = main_text(page, max_chars=200_000)
@@ -243,9 +241,9 @@ def test_a_stray_quote_in_a_tag_opens_no_value(tag):
     assert not found.truncated
 
 
-@pytest.mark.parametrize(
+@each(
     "hidden",
-    lines("""
+    *lines("""
         <!-->
         <!-- > <p> --!>
         <script><!-- <script> </script> <p>hidden --></script>
@@ -287,7 +285,7 @@ def test_next_to_no_main_text_is_no_main_text():
     assert "Sentence 89 " in main_text(page, max_chars=200_000).text
 
 
-@pytest.mark.parametrize(("depth", "has_menu"), [(20, False), (100, True)])
+@each("depth has_menu", (20, False), (100, True))
 def test_a_menu_is_told_apart_in_all_but_deep_pages(depth, has_menu):
     menu = "<nav class=menu><ul><li><a href=/>Impressum</a></ul></nav>"
     body = f"{'<div>' * depth}<main>{WORDS * 12}</main>{'</div>' * depth}"
@@ -306,7 +304,7 @@ def test_trafilatura_finds_the_text_and_the_rest_stays(tmp_path):
     assert row["licences"][0] == "http://a.test/licence"
 
 
-@pytest.mark.parametrize("text", ["Contact 2026", "Hallo Welt", "OK. Menu. Home. Login."])
+@each("text", "Contact 2026", "Hallo Welt", "OK. Menu. Home. Login.")
 def test_a_short_text_is_of_the_language_that_its_page_declares(text):
     page = a_page(f"<html lang=sl-SI><body><p>{text}</p>")
     assert main_text(page, max_chars=1000).language == "sl"
@@ -319,10 +317,10 @@ def test_a_short_text_is_of_the_language_that_its_page_declares(text):
     assert main_text(page, max_chars=1000).language == "en"
 
 
-@pytest.mark.parametrize("extractor", EXTRACTORS)
-@pytest.mark.parametrize(
+@each("extractor", *EXTRACTORS)
+@each(
     "body",
-    [
+    *[
         pytest.param(body, id=body[:12])
         for body in (
             "<div>" * 200_000 + "x",
@@ -379,7 +377,7 @@ asyncio.run(crawl())
 """
 
 
-@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+@each("kind", "parquet", "jsonl")
 def test_no_page_that_was_taken_is_lost_when_the_process_is_killed(tmp_path, kind):
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     killed = warm.run([sys.executable, "-c", KILLED, str(tmp_path), kind], env=env)

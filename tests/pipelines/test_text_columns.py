@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from contracts.modules import Run, a_page, run_module
 from fastwarc.warc import ArchiveIterator
+from text_tables import each
 
 from webcrawl.jobs.replay.warc_reader import stored_pages
 from webcrawl.pipelines.datasets.minhash import minhash
@@ -26,20 +27,18 @@ COLUMNS = "url, id, dump, date, file_path, warc_offset, warc_length"
 
 
 # What datatrove's MinhashDedupSignature (0.10.1) computes with its default values.
-@pytest.mark.parametrize(
-    ("text", "first", "digest"),
-    [
-        (
-            "All human beings are born free, and equal in dignity: 3.5 of 10 can't know it.",
-            163983454571963721,
-            "b847b2aff10adc84",
-        ),
-        (
-            "Alle Menschen sind frei und gleich an Würde und Rechten geboren. Straße №5 — «Ça va»?",
-            56712973527839536,
-            "2d3ed1c96b2c5e6a",
-        ),
-    ],
+@each(
+    "text first digest",
+    (
+        "All human beings are born free, and equal in dignity: 3.5 of 10 can't know it.",
+        163983454571963721,
+        "b847b2aff10adc84",
+    ),
+    (
+        "Alle Menschen sind frei und gleich an Würde und Rechten geboren. Straße №5 — «Ça va»?",
+        56712973527839536,
+        "2d3ed1c96b2c5e6a",
+    ),
 )
 def test_minhash_is_that_of_datatrove(text, first, digest):
     values = minhash(text)
@@ -75,49 +74,47 @@ def test_words_are_those_of_spacy():
     assert words_in(given) == expected.split()
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", {"characters": 0, "words": 0, "gopher_top_2_gram": 0, "c4_sentences": 0}),
-        (
-            SENTENCE,
-            {
-                "characters": 40,
-                "words": 10,
-                "gopher_word_length": 3.1,
-                "gopher_stop_words": 2,
-                "gopher_words_with_letters": 10 / 11,
-                "c4_sentences": 1,
-                "fineweb_punctuated_lines": 1.0,
-                "fineweb_short_lines": 0.0,
-            },
-        ),
-        (
-            f"{SENTENCE} Is it so? Yes.\n- one ...\n- one ...\n# two",
-            {
-                "gopher_bullet_lines": 0.5,
-                "gopher_ellipsis_lines": 0.5,
-                "gopher_duplicate_lines": 0.25,
-                "gopher_duplicate_paragraphs": 0.0,
-                "c4_lines": 1,
-                "c4_sentences": 3,
-                "fineweb_short_lines": 0.75,
-            },
-        ),
-        (
-            "Lorem ipsum for you.\nAn f() { is here.\nOur privacy policy.\nUse JavaScript now.",
-            {"c4_lines": 0, "c4_lorem_ipsum_lines": 1, "c4_curly_bracket_lines": 1},
-        ),
-        (
-            "a b c d e a b c d e a b c d e",
-            {
-                "gopher_top_2_gram": 9 / 29,
-                "gopher_top_4_gram": 21 / 29,
-                "gopher_duplicate_5_grams": 10 / 29,
-                "gopher_duplicate_10_grams": 10 / 29,
-            },
-        ),
-    ],
+@each(
+    "text expected",
+    ("", {"characters": 0, "words": 0, "gopher_top_2_gram": 0, "c4_sentences": 0}),
+    (
+        SENTENCE,
+        {
+            "characters": 40,
+            "words": 10,
+            "gopher_word_length": 3.1,
+            "gopher_stop_words": 2,
+            "gopher_words_with_letters": 10 / 11,
+            "c4_sentences": 1,
+            "fineweb_punctuated_lines": 1.0,
+            "fineweb_short_lines": 0.0,
+        },
+    ),
+    (
+        f"{SENTENCE} Is it so? Yes.\n- one ...\n- one ...\n# two",
+        {
+            "gopher_bullet_lines": 0.5,
+            "gopher_ellipsis_lines": 0.5,
+            "gopher_duplicate_lines": 0.25,
+            "gopher_duplicate_paragraphs": 0.0,
+            "c4_lines": 1,
+            "c4_sentences": 3,
+            "fineweb_short_lines": 0.75,
+        },
+    ),
+    (
+        "Lorem ipsum for you.\nAn f() { is here.\nOur privacy policy.\nUse JavaScript now.",
+        {"c4_lines": 0, "c4_lorem_ipsum_lines": 1, "c4_curly_bracket_lines": 1},
+    ),
+    (
+        "a b c d e a b c d e a b c d e",
+        {
+            "gopher_top_2_gram": 9 / 29,
+            "gopher_top_4_gram": 21 / 29,
+            "gopher_duplicate_5_grams": 10 / 29,
+            "gopher_duplicate_10_grams": 10 / 29,
+        },
+    ),
 )
 def test_signals_are_the_numbers_of_the_filters(text, expected):
     found = signals_of(text)
@@ -165,7 +162,7 @@ def test_a_row_without_warc_files_has_an_id_of_its_own(tmp_path):
     assert {row[4:] for row in found} == {(None, None, None)}
 
 
-@pytest.mark.parametrize("order", [(WarcPipeline, TextDataset), (TextDataset, WarcPipeline)])
+@each("order", (WarcPipeline, TextDataset), (TextDataset, WarcPipeline))
 def test_text_in_front_of_warc_files_is_warned_of(tmp_path, caplog, order):
     crawler = Run(order[0], tmp_path).crawler
     order[1].from_crawler(crawler)

@@ -1,14 +1,11 @@
 """The encoding of a page's text, declared or not, in the encodings of the Encoding Standard."""
 
-from __future__ import annotations
-
 import time
 import unicodedata
 from pathlib import Path
 
-import pytest
 from contracts.modules import a_page
-from text_tables import table
+from text_tables import each, table
 
 from webcrawl.pipelines.main_text import main_text
 from webcrawl.pipelines.text_encoding import encoding_of
@@ -60,10 +57,8 @@ def a_document(text, *, is_long=False):
     return f"<title>{title}</title>{script}<ul class=menu><li><a href=/>Home</a></ul><p>{text}</p>"
 
 
-@pytest.mark.parametrize(
-    ("label", "name"), [(label, name) for label, names in GUESSED for name in names.split()]
-)
-@pytest.mark.parametrize("is_long", [False, True])
+@each("label name", *[(label, name) for label, names in GUESSED for name in names.split()])
+@each("is_long", False, True)
 def test_the_text_of_a_page_that_declares_no_encoding_is_read(label, name, is_long):
     text = in_encoding(TEXTS[name], label)
     body = a_document(text, is_long=is_long).encode(charset.codec_for(label))
@@ -110,22 +105,20 @@ WRITTEN = """
 """
 
 
-@pytest.mark.parametrize(
-    ("body", "declared", "found"),
-    [
-        *(
-            (text.format(russian=RUSSIAN, english=" in English" * 40).encode(codec), label, found)
-            for codec, text, label, found in table(WRITTEN)
-        ),
-        # UTF-8 with errors: a byte of windows-1252, or half a character in the middle.
-        (b"<p>caf\xe9</p>" + RUSSIAN.encode(), "", "utf-8 guessed"),
-        (FRENCH.encode() + b"\xc3<p>" + FRENCH.encode(), "", "utf-8 guessed"),
-        (bytes(range(1, 256)) * 40, "", "windows-1252 guessed"),
-        # Zeros and escapes in what is UTF-8 otherwise.
-        (RUSSIAN.encode() + b"\0\0\0", "", "utf-8 utf8"),
-        (RUSSIAN.encode() + b"\x1b[1mbold\x1b[0m", "", "utf-8 utf8"),
-        (b"<p>\x1b[1mbold\x1b[0m", "", "utf-8 utf8"),
-    ],
+@each(
+    "body declared found",
+    *(
+        (text.format(russian=RUSSIAN, english=" in English" * 40).encode(codec), label, found)
+        for codec, text, label, found in table(WRITTEN)
+    ),
+    # UTF-8 with errors: a byte of windows-1252, or half a character in the middle.
+    (b"<p>caf\xe9</p>" + RUSSIAN.encode(), "", "utf-8 guessed"),
+    (FRENCH.encode() + b"\xc3<p>" + FRENCH.encode(), "", "utf-8 guessed"),
+    (bytes(range(1, 256)) * 40, "", "windows-1252 guessed"),
+    # Zeros and escapes in what is UTF-8 otherwise.
+    (RUSSIAN.encode() + b"\0\0\0", "", "utf-8 utf8"),
+    (RUSSIAN.encode() + b"\x1b[1mbold\x1b[0m", "", "utf-8 utf8"),
+    (b"<p>\x1b[1mbold\x1b[0m", "", "utf-8 utf8"),
 )
 def test_a_declaration_stands_and_the_source_is_named(body, declared, found):
     read = main_text(a_page(body, charset=declared), max_chars=10_000)
@@ -144,7 +137,7 @@ def test_links_are_resolved_as_browsers_do_whatever_the_guess():
     assert after == before == ["http://a.test/?q=%EF%EE%E8%F1%EA", "http://a.test/"]
 
 
-@pytest.mark.parametrize("filling", [b"<", b"\xe9", b"<\xe9>", b"\0\xe9", b"\xe9 ", b"a\xe9<b>"])
+@each("filling", b"<", b"\xe9", b"<\xe9>", b"\0\xe9", b"\xe9 ", b"a\xe9<b>")
 def test_a_guess_takes_little_time_whatever_the_page_has(filling):
     body = b"\xff" + filling * (4_000_000 // len(filling))
     encoding_of(b"\xff\xfe\xfd", declared="")  # which imports the detector

@@ -1,15 +1,12 @@
 """Modules of users in a crawl: plain Scrapy pipelines and the base class, in their order."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
 
-import pytest
 import warm
 from linked_site import Answer, command_for, crawl, served
-from text_tables import lines, table
+from text_tables import each, lines, table
 
 PAGES = {
     "a.test/": Answer(
@@ -76,9 +73,9 @@ class Writer(ProcessingModule):
 """
 
 
-@pytest.mark.parametrize(
-    ("module", "code", "where"),
-    table(r"""
+@each(
+    "module code where",
+    *table(r"""
         InInit       | 1 | could not be created
         InOpen       | 1 | failed in open
         InProcess    | 4 | failed on http://a\.test:\d+/
@@ -96,12 +93,10 @@ def test_a_faulty_module_and_its_page_are_named(tmp_path, monkeypatch, module, c
     assert 'raise ValueError("no luck")' in run.stdout + run.stderr
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("class Torn\n    pass", "expected ':' (faulty.py, line 1)"),
-        ("{}['key']", "KeyError('key')"),
-    ],
+@each(
+    "text why",
+    ("class Torn\n    pass", "expected ':' (faulty.py, line 1)"),
+    ("{}['key']", "KeyError('key')"),
 )
 def test_a_module_that_cannot_be_loaded_is_a_sentence(tmp_path, monkeypatch, text, why):
     monkeypatch.setitem(globals(), "_FAULTY", text)

@@ -7,6 +7,7 @@ import sys
 import pytest
 from recorded_engine import HTML, RECORDING, played
 from rendered_pages import SITE, answer, page, shown, stored
+from text_tables import each
 
 from webcrawl.errors import FatalError
 from webcrawl.render.engine import Answer, Pass
@@ -55,19 +56,18 @@ def test_the_document_is_given_not_fetched_and_decoded():
     assert whole["responseCode"] == 200
 
 
-@pytest.mark.parametrize(
-    ("bounds", "reason"),
-    [({"requests": 1}, "too many requests"), ({"bytes": 13}, "too many bytes")],
-)
+@each("bounds reason", ({"requests": 1}, "too many requests"), ({"bytes": 13}, "too many bytes"))
 def test_look_ups_over_a_bound_are_refused(bounds, reason):
     rendering = rendered(**bounds)
     assert (f"{SITE}/data.json", reason) in rendering.refused
     assert rendering.bytes == 0
 
 
-@pytest.mark.parametrize(
-    ("bounds", "ended"),
-    [({"memory": 1}, "memory"), ({"cpu_secs": -1}, "cpu"), ({"wall_secs": -1}, "wall")],
+@each(
+    "bounds ended",
+    ({"memory": 1}, "memory"),
+    ({"cpu_secs": -1}, "cpu"),
+    ({"wall_secs": -1}, "wall"),
 )
 def test_a_pass_over_a_bound_ends(bounds, ended):
     assert rendered(**bounds).ended == ended
@@ -78,14 +78,12 @@ def test_a_browser_that_ends_at_any_time_costs_one_pass():
     assert ends == {"crashed"}
 
 
-@pytest.mark.parametrize(
+@each(
     "line",
-    [
-        f'< {{"method": "Inspector.targetCrashed", "sessionId": "{SESSION}"}}',
-        "< no JSON",
-        '< {"id": "1"}',
-        '< {"method": "Page.frameNavigated", "params": 1}',
-    ],
+    f'< {{"method": "Inspector.targetCrashed", "sessionId": "{SESSION}"}}',
+    "< no JSON",
+    '< {"id": "1"}',
+    '< {"method": "Page.frameNavigated", "params": 1}',
 )
 def test_a_page_or_browser_that_fails_costs_one_pass(line):
     rendering = rendered([*LINES[:SETTLES], line, *LINES[SETTLES:]])

@@ -121,14 +121,12 @@ def test_answers_are_shared_as_long_as_they_are_fresh(store, status, headers, is
     assert need(store, OTHER) == (number, (not is_shared, not is_shared))
 
 
-@pytest.mark.parametrize(
+@each(
     "headers",
-    [
-        {"Vary": "*"},
-        {"Cache_Control": "private, max-age=60"},
-        {"Cache_Control": 'private="X-Own"'},
-        {"Cache_Control": "no-store"},
-    ],
+    {"Vary": "*"},
+    {"Cache_Control": "private, max-age=60"},
+    {"Cache_Control": 'private="X-Own"'},
+    {"Cache_Control": "no-store"},
 )
 def test_an_answer_that_is_not_shared_serves_only_the_page_it_was_requested_for(store, headers):
     keep(store, ONE, OTHER)

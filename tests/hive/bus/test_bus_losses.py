@@ -6,10 +6,10 @@ import itertools
 import random
 from collections import Counter
 
-import pytest
 from bus_rig import BusDrone, links
 from patience import LIMIT_SECS
 from redis_server import RedisServer
+from text_tables import each
 
 from webcrawl.hive.membership.keys import Keys
 
@@ -114,9 +114,7 @@ class Losses:
         return [outbox for drone in self.drones for outbox in drone.outboxes.values()]
 
 
-@pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 10))]
-)
+@each("seed", 0, long=range(1, 10))
 def test_every_batch_arrives_and_nothing_is_lost(tmp_path, seed):
     async def live():
         losses = Losses(tmp_path, server, seed=seed)

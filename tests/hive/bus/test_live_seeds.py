@@ -12,7 +12,7 @@ from redis_server import RedisServer
 from scrapy.settings import Settings
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.control.sending import _live_seeds
 from webcrawl.crawl.seeds import BadLine
@@ -325,7 +325,7 @@ def test_meta_keys_that_are_allowed_stay_beside_those_that_are_not(caplog):
     assert "mine" in caplog.text
 
 
-@pytest.mark.parametrize("kind", ["SET", "ZSET"])
+@each("kind", "SET", "ZSET")
 async def test_seeds_come_from_a_set_or_sorted_set_too(server, reader, kind):
     with server.client() as client:
         if kind == "SET":

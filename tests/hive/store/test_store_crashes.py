@@ -98,7 +98,7 @@ def test_dying_at_any_change_leaves_a_whole_newest_checkpoint(
 
 
 @steps
-@each("kind", "broken", pytest.param("full", marks=pytest.mark.long))
+@each("kind", "broken", long=("full",))
 def test_trouble_at_any_change_leaves_the_one_before_and_the_next_is_good(
     tmp_path, monkeypatch, kind, step
 ):

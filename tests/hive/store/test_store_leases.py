@@ -13,6 +13,7 @@ from published_shard import (
     store_of,
     url_of,
 )
+from text_tables import each
 
 from webcrawl.hive.store.store import CheckpointStore
 from webcrawl.hive.store.upload import SupersededError
@@ -66,7 +67,7 @@ def stopping(kind, path, patch, at, meanwhile):
     return store
 
 
-@pytest.mark.parametrize("publications", [1, pytest.param(3, marks=long)])
+@each("publications", 1, pytest.param(3, marks=long))
 @kinds
 @steps
 def test_a_drone_that_was_stopped_at_any_step_harms_no_later_holder(

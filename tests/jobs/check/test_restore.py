@@ -15,6 +15,7 @@ from disk import full_disk
 from killed_job import SHARD, STATE, WORLD, command, forge, in_a_queue, kill_in_the_middle, meaning
 from looking import contents
 from stored_job import in_use
+from text_tables import each
 from web_truth import allowed_urls
 
 from webcrawl.crawl.job.jobdir import Job, read_checkpoint
@@ -110,9 +111,7 @@ def test_the_newest_sound_checkpoint_is_named_when_the_crawl_needs_it(job):
     assert check_job(job, warc=False, kept=True).advice == OF_HIVE
 
 
-@pytest.mark.parametrize(
-    "pattern", ["CURRENT", STATE[1], f"{SHARD}/{STATE[2]}", f"{SHARD}/seen/*.log"]
-)
+@each("pattern", "CURRENT", STATE[1], f"{SHARD}/{STATE[2]}", f"{SHARD}/seen/*.log")
 def test_damage_in_an_older_checkpoint_does_not_touch_the_crawl(job, pattern):
     code, said = scrapy_job("check", job)
     assert (code, "checkpoints sound" in said) == (0, True), said

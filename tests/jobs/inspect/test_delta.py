@@ -1,7 +1,5 @@
 """``scrapy delta``: which lines tell of a change, since when, and how a position holds."""
 
-from __future__ import annotations
-
 import gzip
 import json
 
@@ -9,7 +7,7 @@ import msgspec
 import pytest
 import warm
 from golden import golden
-from text_tables import lines, table
+from text_tables import each, lines, table
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_OTHER_URL, MAX_URL, OutcomeLine
 from webcrawl.errors import FatalError
@@ -156,10 +154,9 @@ def test_since_takes_times_and_ages():
     assert parse_since("7d").at + 7 * 86_400 == pytest.approx(parse_since("0s").at, abs=5)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
-    [
-        *lines("""
+    *lines("""
         7 dogs
         -1
         nan
@@ -171,15 +168,14 @@ def test_since_takes_times_and_ages():
         0@1:2:3
         0@x:1
         """),
-        "",
-    ],
+    "",
 )
 def test_an_invalid_time_or_token_is_refused(text):
     with pytest.raises(FatalError, match=r" is not a date .* or the token that the last"):
         parse_since(text)
 
 
-@pytest.mark.parametrize("places", ["1:99999", "2:0", "0:0", "1:-5", "1:0,1:0"])
+@each("places", "1:99999", "2:0", "0:0", "1:-5", "1:0,1:0")
 def test_a_token_of_another_job_is_refused(tmp_path, places):
     write(tmp_path, line("a", 1))
     with pytest.raises(FatalError, match=r"The token in --since belongs to another job, not to "):

@@ -1,7 +1,5 @@
 """``scrapy frontier``: what it shows, exports and imports of real crawls."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json
@@ -26,6 +24,7 @@ from disk import file_size_limit, flip
 from frontier_rig import entry
 from golden import golden
 from looking import contents
+from text_tables import each
 from web_truth import allowed_urls
 
 from webcrawl.crawl.seeds import SeedReader
@@ -114,7 +113,7 @@ def web(tmp_path):
         yield Web(web, tmp_path)
 
 
-@pytest.mark.parametrize("end", ["killed", pytest.param("stopped", marks=pytest.mark.long)])
+@each("end", "killed", long=("stopped",))
 def test_a_crawl_continues_in_another_job_from_its_exported_frontier(web, tmp_path, end):
     job = tmp_path / "job"
     crawl = start_crawl(web.crawl(job))

@@ -1,7 +1,5 @@
 """A hive on this machine as its files tell: all drones, and of each shard the newest holder."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
@@ -9,6 +7,7 @@ import pytest
 import warm
 from frontier_rig import entry
 from stored_job import Stored
+from text_tables import each
 
 from webcrawl.crawl.job.jobdir import Job
 from webcrawl.hive.launch.job_directories import is_crawl, jobdirs_of
@@ -88,7 +87,7 @@ def test_a_shard_that_moved_to_another_machine_is_skipped(hive):
     assert "another drone has the shard" in [one.what for one in notes]
 
 
-@pytest.mark.parametrize("place", ["", "drones/0"])
+@each("place", "", "drones/0")
 def test_a_hive_takes_no_retry(hive, place):
     done = warm.scrapy("frontier", str(hive / place), "--retry", "timeout")
     assert done.returncode == 2

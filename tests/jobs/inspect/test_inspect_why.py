@@ -1,7 +1,5 @@
 """``scrapy why`` beside real crawls that run, were killed and have finished."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os
@@ -28,6 +26,7 @@ from patience import LIMIT_SECS
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
 from simweb_client import whole_log
+from text_tables import each
 from web_truth import allowed_urls
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG
@@ -426,9 +425,12 @@ def test_a_log_with_damage_is_read_over_it(tmp_path):
     assert [one.url for one in find_outcomes(tmp_path, form="1" * 16)] == ["http://a.test/"] * 2
 
 
-@pytest.mark.parametrize(
-    ("away", "text"),
-    [(90, "90 s ago"), (-1200, "in 20 min"), (72_000, "20 h ago"), (864_000, "10 days ago")],
+@each(
+    "away text",
+    (90, "90 s ago"),
+    (-1200, "in 20 min"),
+    (72_000, "20 h ago"),
+    (864_000, "10 days ago"),
 )
 def test_times_are_shown_with_their_distance(away, text):
     assert moment(NOW, NOW + away).endswith(f"({text})")

@@ -1,7 +1,5 @@
 """URLs that were given up go back in line, once each, and are fetched."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 
@@ -15,7 +13,7 @@ from msgspec.structs import replace
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
 from stored_job import in_use
-from text_tables import table
+from text_tables import each, table
 
 from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.lease.outcome_log import MAX_URL, OutcomeLine
@@ -171,7 +169,7 @@ def test_a_list_that_is_too_long_is_split(monkeypatch):
     assert [url for part in parts for url in part.find_unanswered()] == urls
 
 
-@pytest.mark.parametrize("name", ["dns_faild", "http_200", "http_301", "http_4xx", "", "replaced"])
+@each("name", "dns_faild", "http_200", "http_301", "http_4xx", "", "replaced")
 def test_an_outcome_of_urls_not_given_up_is_refused(name):
     with pytest.raises(FatalError) as error:
         given_up_filter(f"dns_failed,{name}")
@@ -180,7 +178,7 @@ def test_an_outcome_of_urls_not_given_up_is_refused(name):
     given_up_filter("http_404, dns_failed")
 
 
-@pytest.mark.parametrize("what", ["*", "http*", "http://a.test/", "?ttp://a.test/*"])
+@each("what", "*", "http*", "http://a.test/", "?ttp://a.test/*")
 def test_patterns_take_whole_urls(what):
     assert answered_filter([what])(OutcomeLine(1.0, "http://a.test/", "", "http_200", ""))
 

@@ -1,7 +1,5 @@
 """scrapy purge on the job of a real crawl, judged by other readers and by the next crawl."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -11,7 +11,7 @@ from disk import flipped
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from strategies import examples
-from text_tables import table
+from text_tables import each, table
 from warc_checks import page, warc_of
 
 from webcrawl.items import Link
@@ -101,16 +101,13 @@ def test_a_body_is_no_longer_than_is_allowed(written):
     assert (short.body, short.truncated) == (b"y" * 1000, "length")
 
 
-@pytest.mark.parametrize(
-    ("said", "truncated"),
-    table("""
+@each("said truncated", *table("""
         length | length
         time | time
         disconnect | disconnect
         unspecified | length
         long-headers |
-    """),
-)  # fmt: skip
+    """))  # fmt: skip
 def test_a_record_of_any_crawler_says_whether_its_body_is_whole(written, said, truncated):
     path = written(page(1, truncated="length"))
     data = gzip.decompress(path.read_bytes())

@@ -1,7 +1,5 @@
 """What the report says needs attention: failures that are not normal, and warnings of the log."""
 
-from __future__ import annotations
-
 import logging
 import re
 from pathlib import Path

@@ -3,10 +3,10 @@
 import gzip
 import re
 
-import pytest
 import warm
 from crash import die_between_lines
 from strategies import some_of
+from text_tables import each
 from warc_checks import page, warc_of
 
 from webcrawl.jobs.wacz.result import make, warc_files
@@ -82,7 +82,7 @@ def test_no_cut_of_a_plain_file_passes_in_silence(tmp_path):
         assert bool(damage_of(data[:cut], tmp_path / "cut.warc")) != is_between, cut
 
 
-@pytest.mark.parametrize("number", range(7))
+@each("number", *range(7))
 def test_a_record_longer_than_its_gzip_member_is_damage(tmp_path, number):
     warc = warc_of(tmp_path / "warc", *map(page, range(2))).read_bytes()
     starts = [found.start() for found in re.finditer(rb"\x1f\x8b\x08", warc)]

@@ -1,7 +1,5 @@
 """LARM's log storage: the documented lines, read back by means that are not the writer's."""
 
-from __future__ import annotations
-
 import csv
 import os
 import random

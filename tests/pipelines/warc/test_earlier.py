@@ -1,13 +1,11 @@
 """Documents of earlier crawls, which WARC_DEDUP_FROM finds in jobs, hives and CDXJ files."""
 
-from __future__ import annotations
-
 import gzip
 import sqlite3
 from contextlib import closing
 
 import pytest
-from text_tables import words
+from text_tables import each, words
 from warc_checks import page, records, warc_of
 
 from webcrawl.errors import FatalError
@@ -149,15 +147,13 @@ def test_whole_documents_become_revisit_records_with_their_dom(tmp_path):
     assert known.warc_record == (fields["WARC-Record-ID"], "old.warc.gz", 7, 8)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "sentence"),
-    [
-        ("job", None, "job is not a CDXJ file, nor a job with the file warc/payloads.sqlite. Of a"),
-        ("a.cdxj", b" CDX N b a m s k r M S V g\n", "no line of"),
-        ("a.cdxj", capture(1, digest="sha256:00").encode(), "no line of"),
-        ("a.cdxj.gz", gzip.compress(capture(1).encode())[:-9], "a.cdxj.gz cannot be read: "),
-        ("payloads.sqlite", b"no table" * 100, "payloads.sqlite cannot be read: "),
-    ],
+@each(
+    "name content sentence",
+    ("job", None, "job is not a CDXJ file, nor a job with the file warc/payloads.sqlite. Of a"),
+    ("a.cdxj", b" CDX N b a m s k r M S V g\n", "no line of"),
+    ("a.cdxj", capture(1, digest="sha256:00").encode(), "no line of"),
+    ("a.cdxj.gz", gzip.compress(capture(1).encode())[:-9], "a.cdxj.gz cannot be read: "),
+    ("payloads.sqlite", b"no table" * 100, "payloads.sqlite cannot be read: "),
 )
 def test_source_that_cannot_be_used_is_one_sentence(tmp_path, name, content, sentence):
     (tmp_path / "warc").mkdir()

@@ -1,14 +1,12 @@
 """The WARC table of docs/reference/formats.md, checked against records of each kind."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 from fastwarc.warc import ArchiveIterator
-from text_tables import table, words
+from text_tables import each, table, words
 from warc_checks import page, warc_of
 
 from webcrawl.pipelines.warc.payloads import StoredPayloads
@@ -98,10 +96,9 @@ def test_fields_have_the_form_of_the_standard(headers):
     assert {one["WARC-Warcinfo-ID"] for one in headers[1:]} == {first}
 
 
-@pytest.mark.parametrize(
-    ("kind", "media_type"),
-    # Of a revisit: 6.7 and #55.
-    table("""
+@each(
+    "kind media_type",
+    *table("""
         warcinfo | application/warc-fields
         metadata | application/warc-fields
         request  | application/http;msgtype=request

@@ -1,15 +1,13 @@
 """Payloads that are stored, and the revisit records that name them."""
 
-from __future__ import annotations
-
 import os
 import re
 import sqlite3
 from base64 import b64decode
 from contextlib import closing
 
-import pytest
 from golden import golden
+from text_tables import each
 from warc_checks import complaints, dangling, killed_at, page, records, text_of, urls
 
 from webcrawl.jobs.replay.warc_reader import stored_pages
@@ -162,7 +160,7 @@ def test_the_table_keeps_one_row_for_the_revisit_records_of_a_page(tmp_path):
         assert table.execute("SELECT count(*) FROM payloads").fetchone() == (2,)
 
 
-@pytest.mark.parametrize("why", ["no table", "another drone", "purged", "first copy purged"])
+@each("why", "no table", "another drone", "purged", "first copy purged")
 def test_a_304_for_an_unknown_record_is_metadata_alone(tmp_path, why):
     payloads = opened(tmp_path)
     (path,) = stored(tmp_path, (twin(1), ""), twin(2), payloads=payloads)
@@ -244,7 +242,7 @@ def test_a_table_that_cannot_be_opened_for_now_is_kept(tmp_path, caplog):
     again.close()
 
 
-@pytest.mark.parametrize("damage", ["no database", "torn", "another one", "a directory"])
+@each("damage", "no database", "torn", "another one", "a directory")
 def test_a_damaged_table_is_begun_anew_and_stops_nothing(tmp_path, caplog, damage):
     payloads = opened(tmp_path)
     for number in range(200):

@@ -1,7 +1,5 @@
 """The processing module that stores every page: in an event loop, and in Scrapy."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import json
@@ -16,7 +14,7 @@ import warm
 from contracts.modules import ModuleContract, Run
 from disk import file_size_limit
 from fastwarc.warc import ArchiveIterator, WarcRecordType
-from text_tables import lines
+from text_tables import each, lines
 from warc_checks import complaints, page, records, urls
 
 from webcrawl.errors import DiskError, FatalError
@@ -202,9 +200,8 @@ async def test_file_that_cannot_be_ended_refuses_the_last_checkpoint(jobdir, mon
     assert stored(jobdir / "warc") == []
 
 
-@pytest.mark.parametrize(
-    ("number", "refusal"),
-    [(errno.ENOSPC, DiskError), (errno.EIO, DiskError), (errno.EROFS, FatalError)],
+@each(
+    "number refusal", (errno.ENOSPC, DiskError), (errno.EIO, DiskError), (errno.EROFS, FatalError)
 )
 async def test_disk_that_fails_when_it_is_opened_is_no_unusable_input(
     jobdir, monkeypatch, number, refusal
@@ -250,7 +247,7 @@ async def test_settings_say_where_and_how(tmp_path, jobdir):
     assert [path.name for path in (jobdir / "warc").iterdir()] == ["payloads.sqlite"]
 
 
-@pytest.mark.parametrize("prefix", ["a/b", ""])
+@each("prefix", "a/b", "")
 def test_prefix_that_cannot_be_is_one_sentence(jobdir, prefix):
     with pytest.raises(FatalError) as caught:
         Warc(jobdir, WARC_PREFIX=prefix)
@@ -264,7 +261,7 @@ def test_no_directory_at_all_is_one_sentence():
         Warc("")
 
 
-@pytest.mark.parametrize("trouble", ["a file", "no permission", "no room for it"])
+@each("trouble", "a file", "no permission", "no room for it")
 async def test_directory_that_cannot_be_used_is_one_sentence(jobdir, monkeypatch, trouble):
     if trouble == "a file":
         (jobdir / "warc").write_bytes(b"")

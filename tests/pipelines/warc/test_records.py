@@ -1,7 +1,5 @@
 """Records of a page: what is in them, and that nothing breaks out of them."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from base64 import b64decode
@@ -13,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from isal import isal_zlib
 from strategies import examples
-from text_tables import table
+from text_tables import each, table
 from warc_checks import complaints, page, records, text_of, urls
 
 from webcrawl.items import Link
@@ -82,9 +80,9 @@ def http(record):
     return ", ".join(map(": ".join, record.http))
 
 
-@pytest.mark.parametrize(
-    ("received", "with_body", "without"),
-    table("""
+@each(
+    "received with_body without",
+    *table("""
         transfer-encoding: chunked, Age: 1
             | X-Crawler-Transfer-Encoding: chunked, Age: 1, Content-Length: 5
             | X-Crawler-Transfer-Encoding: chunked, Age: 1
@@ -124,7 +122,7 @@ def blocks(path, kind=WarcRecordType.response):
         return [record.reader.read() for record in found]
 
 
-@pytest.mark.parametrize(("status", "body"), [(200, b"<p>long</p>" * 200_000), (304, b"")])
+@each("status body", (200, b"<p>long</p>" * 200_000), (304, b""))
 def test_heads_are_stored_byte_for_byte(stored, status, body):
     chunked = (b"transfer-encoding", b"chunked")
     more = {"status": status, "body": body}
@@ -218,9 +216,9 @@ def test_protocols_and_cipher_suite_are_named(stored):
 
 # The names of the extension (iipc/warc-specifications, WARC-Protocol), as handlers name them, and
 # the status line, which must be one that tools read.
-@pytest.mark.parametrize(
-    ("protocol", "named"),
-    table("""
+@each(
+    "protocol named",
+    *table("""
         HTTP/0.9 | http/0.9
         HTTP/1.0 | http/1.0
         HTTP/1.1 | http/1.1
@@ -243,15 +241,13 @@ def test_a_protocol_is_named_if_it_has_a_name(protocol, named):
     assert block.startswith(f"{version} 200 OK\r\n")
 
 
-@pytest.mark.parametrize(
-    ("declared", "body", "identified"),
-    [
-        ("text/html", b"\xef\xbb\xbf\n<!-- <a> --><?xml?><!DOCTYPE html>", b"text/html"),
-        ("application/xhtml+xml", b"<html xmlns='x'>", b"application/xhtml+xml"),
-        ("text/html", b"<!-- a feed --><rss>", None),
-        ("text/html", b"{}", None),
-        ("text/plain", b"<html>", None),
-    ],
+@each(
+    "declared body identified",
+    ("text/html", b"\xef\xbb\xbf\n<!-- <a> --><?xml?><!DOCTYPE html>", b"text/html"),
+    ("application/xhtml+xml", b"<html xmlns='x'>", b"application/xhtml+xml"),
+    ("text/html", b"<!-- a feed --><rss>", None),
+    ("text/html", b"{}", None),
+    ("text/plain", b"<html>", None),
 )
 def test_a_type_is_identified_if_the_payload_confirms_it(declared, body, identified):
     response = page_records(page(body=body, content_type=declared))[0]
@@ -281,13 +277,11 @@ def test_request_has_a_host_even_when_the_url_is_odd(stored):
     assert own.http == [("hOST", "b.test")]
 
 
-@pytest.mark.parametrize(
-    ("url", "stored_url"),
-    [
-        ("http://a.test/é ü", "http://a.test/%C3%A9%20%C3%BC"),
-        ("http://a.test/\r\nWARC-Type: x", "http://a.test/%0D%0AWARC-Type:%20x"),
-        ("http://a.test/\ud800", "http://a.test/%3F"),
-    ],
+@each(
+    "url stored_url",
+    ("http://a.test/é ü", "http://a.test/%C3%A9%20%C3%BC"),
+    ("http://a.test/\r\nWARC-Type: x", "http://a.test/%0D%0AWARC-Type:%20x"),
+    ("http://a.test/\ud800", "http://a.test/%3F"),
 )
 def test_url_cannot_end_its_line(stored, url, stored_url):
     path = stored(page(url=url, via=url, links=[Link(url, "t")]), page(2))
@@ -353,7 +347,7 @@ def test_link_texts_cannot_forge_metadata(stored):
     ]
 
 
-@pytest.mark.parametrize("ip", ["", "no address", "fe80::1%eth0", "1.2.3.4\r\nX: y"])
+@each("ip", "", "no address", "fe80::1%eth0", "1.2.3.4\r\nX: y")
 def test_only_an_address_is_stored_as_one(ip):
     for record in page_records(page(ip=ip)):
         assert b"WARC-IP-Address" not in record
@@ -406,20 +400,18 @@ def test_every_record_has_the_length_it_says(values, headers, request_headers, w
 # pages that did not come by HTTP
 
 
-@pytest.mark.parametrize(
-    ("protocol", "content_type", "wire_body", "stored_type"),
-    [
-        *table("""
+@each(
+    "protocol content_type wire_body stored_type",
+    *table("""
         FTP    | text/plain               |              | text/plain
         FTP    | text/html; charset=utf-8 | -rw-r--r-- x | text/plain
         FTP    | text/html                |              | text/html
         FTP    |                          |              | application/octet-stream
         GOPHER | text/html; charset=utf-8 |              | text/html; charset=utf-8
         """),
-        ("FTP", "x/y\r\nWARC-Type: response", "", "application/octet-stream"),
-        ("GOPHER", "text/html; charset=utf-8", "0a\tb\r\n.\r\n", "application/gopher-menu"),
-        ("GOPHER", "text/plain", "text\r\n.\r\n", "text/plain"),
-    ],
+    ("FTP", "x/y\r\nWARC-Type: response", "", "application/octet-stream"),
+    ("GOPHER", "text/html; charset=utf-8", "0a\tb\r\n.\r\n", "application/gopher-menu"),
+    ("GOPHER", "text/plain", "text\r\n.\r\n", "text/plain"),
 )
 def test_page_without_http_becomes_resource_and_metadata(
     stored, protocol, content_type, wire_body, stored_type

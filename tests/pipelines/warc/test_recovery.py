@@ -1,7 +1,5 @@
 """How much of a torn file is whole."""
 
-from __future__ import annotations
-
 import gzip
 import zlib
 
@@ -10,6 +8,7 @@ from disk import flipped
 from hypothesis import given
 from hypothesis import strategies as st
 from isal import isal_zlib
+from text_tables import each
 from warc_checks import page
 
 from webcrawl.items import Link
@@ -48,20 +47,16 @@ def test_damage_at_any_byte_ends_the_file_before_it(whole):
     assert seen.count(False) <= 3 * len(("MTIME", "MTIME", "MTIME", "MTIME", "XFL", "OS"))
 
 
-@pytest.mark.parametrize(
-    "tail", [b"garbage", bytes(5000), member(b"no record\r\n\r\n"), member(b"")]
-)
+@each("tail", b"garbage", bytes(5000), member(b"no record\r\n\r\n"), member(b""))
 def test_what_is_no_record_ends_the_file(whole, tail):
     data = b"".join(members(page(1)))
     assert whole(data + tail) == (len(data), 1)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (b"WARC-Type: metadata", b"WARC-Type: MetaData"),
-        (b"WARC/1.1", b"HTTP/1.1"),
-    ],
+@each(
+    "old new",
+    (b"WARC-Type: metadata", b"WARC-Type: MetaData"),
+    (b"WARC/1.1", b"HTTP/1.1"),
 )
 def test_record_that_is_not_one_does_not_end_a_page(whole, old, new):
     info, one = members(page(1))

@@ -1,7 +1,5 @@
 """WARC files on disk: whole pages only, under a final name, whatever happens."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import gzip
@@ -12,6 +10,7 @@ import re
 import pytest
 from disk import full_disk
 from strategies import some_of
+from text_tables import each
 from warc_checks import complaints, killed_at, page, records, urls
 
 from webcrawl.errors import is_disk_full
@@ -90,7 +89,7 @@ def test_pages_come_back_in_order_and_every_validator_is_content(tmp_path):
     assert one.written.files == 1
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "twice", "one member", "more"])
+@each("damage", "cut", "changed", "twice", "one member", "more")
 def test_validators_find_what_they_are_asked_to_find(tmp_path, opened, damage):
     opened(1).close()
     path = only(tmp_path)
@@ -165,7 +164,7 @@ def test_writers_that_share_a_directory_and_a_clock_get_different_files(tmp_path
 # --- recovery ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cut", [0, 1])
+@each("cut", 0, 1)
 def test_left_over_file_gets_its_final_name(tmp_path, opened, cut):
     left = kill(opened(0, 1, 2))
     size = left.stat().st_size - cut
@@ -198,7 +197,7 @@ def test_left_over_file_cut_at_any_byte_keeps_its_whole_pages(tmp_path, opened, 
         left.unlink()
 
 
-@pytest.mark.parametrize("data", [b"", b"torn", bytes(100)])
+@each("data", b"", b"torn", bytes(100))
 def test_left_over_file_without_a_whole_page_is_removed(tmp_path, data):
     left = tmp_path / "test-1-0.warc.gz.open"
     left.write_bytes(data)
@@ -225,7 +224,7 @@ def test_file_that_its_writer_ends_meanwhile_is_left_alone(tmp_path, opened, mon
     assert lock_existing(gone) is None
 
 
-@pytest.mark.parametrize("and_then", ["nothing", "another file"])
+@each("and_then", "nothing", "another file")
 def test_new_file_that_another_process_takes_for_a_dead_one_is_given_up(
     tmp_path, opened, monkeypatch, and_then
 ):
@@ -271,9 +270,7 @@ for number in range(100_000):
 """
 
 
-@pytest.mark.parametrize(
-    "number", [48, *(pytest.param(number, marks=pytest.mark.long) for number in (6, 349))]
-)
+@each("number", 48, long=(6, 349))
 def test_kill_9_loses_no_page_that_was_written(tmp_path, number):
     directory = tmp_path / "warc"
     said = killed_at(number, WORKER, directory)
