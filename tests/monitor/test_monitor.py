@@ -21,7 +21,7 @@ import warm
 from aiohttp import web
 from crawling import DOWNLOAD_TIMEOUT, access_log, kill, simulated, start_crawl, wait_until
 from monitored import FORM, monitored
-from patience import LIMIT_SECS, SLOWNESS
+from patience import LIMIT_SECS
 from reading_report import line, write_log
 from redis_server import free_port
 from scrapy.utils.project import get_project_settings
@@ -82,11 +82,12 @@ def test_the_page_says_how_the_crawl_is_and_needs_no_script(monitor):
     waiting = "//dl[@class='process']//dt[.='Waiting']/following-sibling::dd"
     wait_until(lambda: int(re.sub(r"\D", "", monitor.page().xpath(waiting)[0].text)) > 50)
     settings = monitor.page().xpath("//figure[@id='settings']//tr")
-    shown = {row[0].text: [row[1].text, row[2].text] for row in settings[1:]}
-    assert shown["POLITENESS_MIN_DELAY"] == [str(SLOWNESS), "cmdline"]
-    assert shown["CHECKPOINT_INTERVAL_SECS"] == ["2", "cmdline"]
-    assert shown["DOWNLOAD_TIMEOUT"] == [DOWNLOAD_TIMEOUT, "cmdline"]
-    assert shown["TEST_PASSWORD"][0] == "***"
+    shown = {row[0].text: [cell.text for cell in row[1:]] for row in settings[1:]}
+    given = ["webcrawl", "command line (-s)"]
+    assert shown["CHECKPOINT_INTERVAL_SECS"] == ["2", "60.0", *given]
+    assert shown["DOWNLOAD_TIMEOUT"][0] == DOWNLOAD_TIMEOUT
+    assert shown["TEST_PASSWORD"] == ["***", None, None, "command line (-s)"]
+    assert not {"BOT_NAME", "TELNETCONSOLE_ENABLED"} & {*shown}  # they have webcrawl's defaults
 
 
 def answer_about(monitor, name, question):

@@ -37,7 +37,7 @@ class CrawlDoctor(Doctor):
         return Record(
             state=health.state(),
             diagnosis=self.diagnosis(),
-            projection=self.projection.words(),
+            projection=self.projection.explained(),
             shards=Counter(str(shard.state) for shard in self._process.shards),
             waiting=activity.waiting,
             in_process=activity.in_process,

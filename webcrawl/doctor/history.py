@@ -1,7 +1,7 @@
 """History of a process of a crawl: numbers over time, in a file of bounded size.
 
 ``JOBDIR/history`` has a row for each ten seconds of the last hour, each minute of the last day,
-each hour of the last month and each day of the last ten years: 1.1 MB. A row has the epoch second
+each hour of the last month and each day of the last ten years: 1.2 MB. A row has the epoch second
 at which its interval begins, the number of seconds for which there are samples, and for each of
 ``COLUMNS`` the count in them, or the sum of a gauge times its seconds; all as little-endian
 float64. The place of a row follows from its time, so newer rows replace older ones. A sample
@@ -36,7 +36,7 @@ FAULTS = ("name servers", "connections", "server errors", "refused")
 #: Kinds of URLs without a page, of which the others are normal.
 KINDS = (*FAULTS, "not found", "robots.txt and rules")
 #: Numbers that were added since the sample before.
-COUNTS = ("pages", "redirects", "visits", "changed", "bytes", *KINDS)
+COUNTS = ("pages", "redirects", "visits", "changed", "bytes", *KINDS, "starts")
 #: Numbers at the moment of a sample.
 GAUGES = (
     *("waiting", "parked", "due", "fresh", "workers busy", "hosts ready", "hosts paused"),
@@ -103,6 +103,7 @@ class History:
             "visits": results.visits,
             "changed": with_prefix("visits/", stats).get("changed", 0),
             "bytes": stats.get("fetch/bytes", 0),
+            "starts": 1,  # of this run
         }
         gauges |= {
             "waiting": record.waiting,
@@ -170,6 +171,10 @@ class Series(NamedTuple):
     def total(self, *names: str) -> float:
         """Return the sum of the columns *names* over all intervals."""
         return float(sum(self.columns[name].sum() for name in names))
+
+    def mean_rate(self, name: str) -> float:
+        """Return the mean of the count *name* per second; 0.0 without intervals."""
+        return float(self.rates[name].mean()) if len(self.at) else 0.0
 
 
 def read_series(jobdirs: Iterable[Path], secs: int, *, every: int = 1) -> Series:

@@ -152,6 +152,20 @@ class Projection:
         hours = f"{secs / 3600:,.1f} hours" if secs >= _NEAR else f"{max(secs / 60, 1):.0f} min"
         return f"all {urls:,.0f} URLs can be visited within {hours}"
 
+    def explained(self) -> str:
+        """Return ``words`` with what they are computed from."""
+        words = self.words()
+        if not words:
+            return ""
+        now = self._samples[-1]
+        rate = self._rate()
+        minutes = (now.at - self._rate_begin().at) / 60
+        basis = f"{rate:,.1f} URLs finished per second in the last {minutes:,.0f} min"
+        basis += f"; {now.known:,.0f} known URLs left"
+        if now.known / rate < now.min_secs:
+            basis += f", of which those of one host take {now.min_secs / 60:,.0f} min"
+        return f"{words} ({basis})"
+
     def stats(self) -> dict[str, float | str]:
         """Return the projection, keyed by names in the stats. Without an estimate, the end is 0."""
         earliest, latest = self.range() or (0.0, 0.0)
@@ -164,11 +178,18 @@ class Projection:
         if len(samples) < _MIN_SAMPLES:
             return 0.0
         now = samples[-1]
+        begin = self._rate_begin()
+        return (now.finished - begin.finished) / (now.at - begin.at)
+
+    def _rate_begin(self) -> Sample:
+        """Return the sample from which on the rate is measured."""
+        samples = self._samples
+        now = samples[-1]
         index = self._index_before(max(_RATE_SECS, _RATE_SHARE * (now.at - samples[0].at)))
         # Go further back until enough URLs were finished since.
         while index and now.finished - samples[index].finished < _RATE_URLS:
             index -= 1
-        return (now.finished - samples[index].finished) / (now.at - samples[index].at)
+        return samples[index]
 
     def _index_before(self, secs: float) -> int:
         """Return the index of the latest sample that is at least *secs* old, or else 0."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from pprint import pformat
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import signals
 from scrapy.settings import default_settings, overridden_settings
@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+#: The defaults of webcrawl, by name.
+OWN_DEFAULTS = vars(own_settings) | own_settings.web_spider
+_DEFAULTS = vars(default_settings) | OWN_DEFAULTS
+#: Default of settings that neither webcrawl nor Scrapy has.
+UNKNOWN = "none"
 #: Settings whose values are one of a few words.
 CHOICES = re.compile(
     r"CRAWLER_SIGNATURE_FORM=(?:string|dictionary)|LOG_LEVEL=(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)"
@@ -63,17 +68,26 @@ class ShownSettings:
         return cls()
 
 
+def changed_settings(settings: BaseSettings) -> Iterator[tuple[str, Any, Any]]:
+    """Yield name, value and default of the settings that differ from the defaults.
+
+    These are webcrawl's or, if it has none, Scrapy's; UNKNOWN for those of the user's code.
+    """
+    values = {str(name): plain_value(value) for name, value in settings.items()}
+    for name, value in sorted(values.items()):
+        default = _DEFAULTS.get(name, UNKNOWN)
+        if str(value) != str(default):
+            yield name, value, default
+
+
 def public_settings(settings: BaseSettings) -> Iterator[tuple[str, str]]:
     """Yield the settings that differ from the defaults, with values that anyone may see.
 
     These are numbers, flags and the words of CHOICES. All other values are replaced with "set".
     Settings that only the user's code knows are left out, because their names may be private.
     """
-    defaults = vars(default_settings) | vars(own_settings) | own_settings.web_spider
-    values = {str(name): plain_value(value) for name, value in settings.items()}
-    for name, value in sorted(values.items()):
-        default = defaults.get(name, value)
-        if str(value) == str(default):
+    for name, value, default in changed_settings(settings):
+        if default is UNKNOWN:
             continue
         # Webcrawl's own settings without a default are numbers. Those of Scrapy may be keys.
         may_be_shown = isinstance(default, (int, float)) or (

@@ -18,6 +18,7 @@ from webcrawl.configuration.values import port_number
 from webcrawl.crawl.job.ports import note_port
 from webcrawl.crawl.job.saved_settings import is_plain
 from webcrawl.errors import FatalError
+from webcrawl.extensions.shown_settings import OWN_DEFAULTS, UNKNOWN, changed_settings
 
 #: The log of the process, below the job directory, and the size at which it starts a new one.
 LOG = "logs/monitor.log"
@@ -25,17 +26,26 @@ LOG_BYTES = 1 << 17
 _END_SECS = 5.0
 # Number of characters of a setting's value that are shown.
 _MAX_SHOWN_CHARS = 400
-_SOURCES = {priority: name for name, priority in SETTINGS_PRIORITIES.items()}
+# Who sets a setting with which priority.
+_SOURCES = {
+    SETTINGS_PRIORITIES["cmdline"]: "command line (-s)",
+    SETTINGS_PRIORITIES["spider"]: "spider",
+    SETTINGS_PRIORITIES["project"]: "settings file of the project",
+}
+
+
+#: Columns of the table of settings.
+SHOWN = ("setting", "value", "default", "default of", "set by")
 
 
 class MonitorOrder(msgspec.Struct):
     """Input of the process: the settings of the crawl, and those that the page shows.
 
-    *values* has the settings by name. Each of *shown* is a name, a value and its origin.
+    *values* has the settings by name. Each of *shown* has the columns of ``SHOWN``.
     """
 
     values: dict[str, Any]
-    shown: list[tuple[str, str, str]]
+    shown: list[tuple[str, str, str, str, str]]
 
 
 class MonitorAddress(msgspec.Struct):
@@ -124,16 +134,19 @@ class MonitorProcess:
 
 def _order_of(settings: BaseSettings) -> MonitorOrder:
     """Return the input of the process for a crawl with *settings*."""
-    values = {}
+    values = {
+        name: value
+        for name, value in settings.items()
+        if isinstance(name, str) and settings.getpriority(name) and is_plain(value)
+    }
+    priorities = {str(name): settings.getpriority(name) or 0 for name in settings}
     shown = []
-    for name, value in settings.items():
-        priority = settings.getpriority(name) or 0
-        if not isinstance(name, str) or not priority:  # 0 is that of Scrapy's defaults
-            continue
-        if is_plain(value):
-            values[name] = value
-        source = _SOURCES.get(priority, "the crawl")
-        shown.append((priority, name, str(mask(name, value))[:_MAX_SHOWN_CHARS], source))
+    for name, value, default in changed_settings(settings):
+        owner = "" if default is UNKNOWN else "webcrawl" if name in OWN_DEFAULTS else "Scrapy"
+        source = _SOURCES.get(priorities[name], "the crawl itself")
+        value_text = str(mask(name, value))[:_MAX_SHOWN_CHARS]
+        default_text = str(mask(name, default))[:_MAX_SHOWN_CHARS] if owner else ""
+        shown.append((name, value_text, default_text, owner, source))
     # The settings with the highest priority come first, such as those of the command line.
-    shown.sort(key=lambda row: (-row[0], row[1]))
-    return MonitorOrder(values, [row[1:] for row in shown])
+    shown.sort(key=lambda row: (-priorities[row[0]], row[0]))
+    return MonitorOrder(values, shown)

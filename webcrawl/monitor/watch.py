@@ -15,18 +15,21 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import fields, replace
 
 from webcrawl.clock import now, wall_time
+from webcrawl.configuration.secrets import mask
 from webcrawl.control.sending import send_to_crawl
 from webcrawl.control.table import COMMANDS, Drop, is_list, usage
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.inspect.answers import answer_about
 from webcrawl.jobs.report.figures import Figure, Table
-from webcrawl.jobs.report.hosts_page import HostsPage, hosts_page
+from webcrawl.jobs.report.hosts_page import HostsPage, hosts_figure, hosts_page
 from webcrawl.jobs.report.model import Live, NextCommand, ReportPage
 from webcrawl.jobs.report.over_time import RANGES, charts
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.sources import CrawlReader
 from webcrawl.jobs.search import SearchResult, indexes_of, search_all, stored_copy
+from webcrawl.monitor.launch import SHOWN
+from webcrawl.urls import host_of
 from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ _PAUSE_FACTOR = 100
 # One update reads a long log for at most this long.
 _READING_SECS = 2.0
 _MAX_SENDERS = 4
+_MAX_HOSTS_OF = 10  # next to the answer about a host
 # An older page is updated before it is shown.
 _MAX_AGE_SECS = 60.0
 
@@ -52,14 +56,17 @@ _MAX_AGE_SECS = 60.0
 class Watch:
     """Watches the crawl with *settings*.
 
-    *shown_settings* are the rows of the table of settings: name, value and origin.
+    *shown_settings* are the rows of the table of settings, with the columns ``SHOWN``.
     """
 
-    def __init__(self, settings: Settings, shown_settings: Sequence[tuple[str, str, str]]) -> None:
+    def __init__(self, settings: Settings, shown_settings: Sequence[tuple[str, ...]]) -> None:
         self._settings = settings
         self._path = Path(settings["JOBDIR"])
-        table = Table(("setting", "value", "from"), shown_settings)
-        lead = "Settings that differ from Scrapy's defaults; credentials are hidden."
+        table = Table(SHOWN, shown_settings)
+        lead = (
+            "Settings that differ from the defaults of webcrawl or, if it has none, of Scrapy. "
+            "Credentials are hidden."
+        )
         self._settings_table = Figure("settings", "Settings", lead, table)
         self._reader: CrawlReader | None = None  # made by the first update
         self._thread = ThreadPoolExecutor(1)  # for updates
@@ -67,6 +74,13 @@ class Watch:
         self._senders = ThreadPoolExecutor(_MAX_SENDERS)
         self._page: ReportPage | None = None  # None until the first update has ended
         self._parked: Mapping[str, int] = {}  # parked URLs by reason, as of that page
+        self._contacted = 0  # number of hosts, as of that page
+        # Values of settings that sentences of the page may name.
+        self._values = {
+            str(name): mask(name, value)
+            for name, value in settings.items()
+            if isinstance(value, (int, float, str)) and value != ""
+        }
         self._update: asyncio.Future[None] | None = None  # the last update; it may be running
         # The next update may begin at this time of the monotonic clock.
         self._next_update_at = 0.0
@@ -106,6 +120,7 @@ class Watch:
         is_complete = self._reader.add(lambda _: None, until=started_at + _READING_SECS)
         crawl = self._reader.crawl()
         self._parked = crawl.counts("frontier/parked/")
+        self._contacted = crawl.hosts
         page = report(crawl, at=wall_time(), is_live=True)
         if not is_complete:
             page = replace(page, head=[*page.head, "Still reading the log: the figures will grow."])
@@ -141,6 +156,8 @@ class Watch:
             question=question,
             why=await self._answer_about(question) if question else "",
             can_search=indexes_of(self._settings)[0].is_dir(),
+            settings=self._values,
+            hosts=await self._hosts_of(question) if question else None,
             now=wall_time(),
             range=period,
             drone=drone,
@@ -150,7 +167,17 @@ class Watch:
         """Return the hosts of the crawl, as ``hosts_page`` does. Raises as ``page`` does."""
         await self.page()
         assert self._reader is not None  # it has made that page
-        return await asyncio.to_thread(hosts_page, self._reader.file, **question)
+        page = await asyncio.to_thread(hosts_page, self._reader.file, **question)
+        return page._replace(contacted=self._contacted)
+
+    async def _hosts_of(self, question: str) -> Figure:
+        """Return the table of the host that *question*, a URL or a host, names."""
+        await self.page()
+        assert self._reader is not None  # as in ``hosts``
+        host = host_of(question) if "/" in question else question
+        file = self._reader.file
+        figure = partial(hosts_figure, file, words=host, limit=_MAX_HOSTS_OF, is_live=True)
+        return await asyncio.to_thread(figure)
 
     async def search(self, words: str, *, limit: int, offset: int) -> SearchResult:
         """Search the pages of the crawl, as ``search_all`` does, in a thread. Raises FatalError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 
@@ -14,10 +15,13 @@ from msgspec.structs import replace
 from patience import LIMIT_SECS
 
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
+from webcrawl.doctor.history import NAME, History
 from webcrawl.doctor.record import Line, Record
 from webcrawl.errors import FatalError
-from webcrawl.jobs.inspect.examination import examinations
+from webcrawl.jobs.inspect.examination import examinations, facts_of
 from webcrawl.states import State
+
+T0 = 1_800_000_000
 
 
 def asked(job, *options):
@@ -67,7 +71,7 @@ def test_a_running_a_killed_and_a_finished_crawl_are_judged(tmp_path):
     assert "limited by" not in said
     assert "    waiting  " not in said
     assert "no setting would change" not in said
-    assert " of 200 were busy, so " in said
+    assert re.search(r"at most \d of 200 were busy in the last hour, so \d would be ", said)
     (process,) = json.loads(asked(job, "--json"))["processes"]
     assert process["record"]["shards"] == {"running": 1}
 
@@ -97,4 +101,24 @@ def test_only_the_end_of_a_long_history_is_read(tmp_path):
     assert (found.at, found.busy) == (2.0, 30)
     (tmp_path / "logs/stats.jsonl").rename(tmp_path / "logs/stats-000001.jsonl")
     (found,) = examinations(tmp_path)  # the crawl has just begun the next file
-    assert (found.at, found.busy) == (2.0, 90)
+    assert (found.at, found.busy) == (2.0, 30)
+
+
+def test_it_says_for_how_long_of_the_last_hour_all_workers_were_busy(tmp_path):
+    """Of two hours, the last one counts; in its first six minutes all had a request."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/info.jsonl").touch()
+    record = Record(
+        state=State("running"), diagnosis=Diagnosis(Cause.POLITENESS, 0.0, ""), workers=50
+    )
+    history = History(tmp_path / NAME, at=T0)
+    for number in range(1, 721):
+        history.add(T0 + 10 * number, {}, replace(record, busy=50 if number <= 396 else 7))
+    (tmp_path / "logs/stats.jsonl").write_bytes(
+        msgspec.json.encode(Line(T0 + 7200.0, record)) + b"\n"
+    )
+    (found,) = examinations(tmp_path)
+    assert dict(facts_of(found, T0 + 7200.0))["workers"] == (
+        "all 50 were busy for 6.0 minutes of the last hour; only then, a larger "
+        "CONCURRENT_REQUESTS could make it faster"
+    )

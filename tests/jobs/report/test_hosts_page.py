@@ -14,7 +14,8 @@ T0 = 1_800_000_000.0
 LINES = [
     *(line(f"http://slow.test/{n}", "http_200", T0, sent=T0 + 60 * n, took=8.0) for n in range(3)),
     *(line(f"http://fast.test/{n}", "http_200", T0, sent=T0 + n, took=1.0) for n in range(5)),
-    line("http://down.test/", "timeout", T0, sent=T0, took=1.0),
+    *(line(f"http://down.test/{at}", "connect_refused", T0 + at) for at in (1, 2)),
+    line("http://down.test/", "dns_failed", T0 + 9),
     line("http://down.test/x", "robots_denied", T0),
 ]
 QUEUES = [
@@ -37,13 +38,15 @@ def shown(**question):
 
 @each(
     "order state words hosts",
-    ("time left", "", "", "slow.test fast.test down.test new.test"),
+    ("time left", "", "", "slow.test fast.test new.test down.test"),
     ("waiting", "", "", "fast.test slow.test new.test down.test"),
     ("failures", "all", "", "down.test fast.test new.test slow.test"),
     ("share of time", "waiting", "", "slow.test fast.test new.test"),
     ("pages", "ready", "", "slow.test"),
     ("name", "paused", "", "fast.test new.test"),
     ("name", "failing", "", "down.test"),
+    ("name", "contacted", "", "fast.test slow.test"),
+    ("slowest", "contacted", "", "slow.test fast.test"),
     ("name", "all", "SLOW", "slow.test"),
     ("no order", "no state", "%", ""),
 )
@@ -51,10 +54,12 @@ def test_hosts_are_sorted_and_filtered(order, state, words, hosts):
     assert shown(order=order, state=state, words=words)[0] == hosts
 
 
-def test_a_row_says_how_long_the_host_needs_and_what_share_of_the_time_it_took():
+def test_a_row_says_how_long_the_host_needs_and_why_it_fails():
     rows = shown()[1]
-    assert rows["slow.test"] == ("ready", 10, "10 min", "60 s", 3, 0, 0, "80.0%")
-    assert rows["down.test"] == ("nothing waits", 0, "", "", 0, 1, 1, "3.3%")
+    assert rows["slow.test"] == ("ready", 10, "10 min", "60 s", "8 s", "82.8%", 3, 0, 0, "")
+    why = "2 connect_refused, 1 dns_failed; last 2027-01-15 08:00:09: "
+    why += "The name servers returned no usable answer."
+    assert rows["down.test"] == ("nothing waits", 0, "", "", "", "0%", 0, 1, 3, why)
     assert rows["new.test"][:4] == ("paused", 7, "", "")
 
 

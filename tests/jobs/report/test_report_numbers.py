@@ -8,15 +8,12 @@ import json
 import re
 from collections import Counter
 from contextlib import closing
-from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import pytest
 from crawling import printed
 from golden import golden
-from hypothesis import given
-from hypothesis import strategies as st
 from reading_report import (
     crawl_of,
     figure,
@@ -39,7 +36,7 @@ from webcrawl.jobs.inspect import info_log
 from webcrawl.jobs.inspect.info_log import line_chunks
 from webcrawl.jobs.report import chart, figures, heritrix_log, totals_file
 from webcrawl.jobs.report.figures import share
-from webcrawl.jobs.report.log_totals import LogTotals, Timeline
+from webcrawl.jobs.report.log_totals import LogTotals
 from webcrawl.jobs.report.over_time import disk_alarms, secs_until_full
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.totals_file import TotalsFile
@@ -247,24 +244,6 @@ def test_drones_of_a_hive_count_as_one_crawl(tmp_path):
     assert crawl.counts("politeness/waits/") == {"1/4": 10}
 
 
-@given(
-    st.lists(st.floats(0, 1e9).map(lambda at: T0 + at), min_size=1, max_size=50),
-    st.sampled_from([1, 60, 86_400, 1e9]),
-)
-def test_intervals_hold_every_moment_in_its_place(moments, span):
-    moments = [T0 + (at - T0) % span for at in moments]
-    timeline = Timeline(columns=1)
-    for at in moments:
-        timeline.row(at)[0] += 1
-    edges, width = timeline.edges, timeline.width
-    assert 1 <= len(edges) - 1 <= 120
-    assert width == 1 or len(edges) - 1 >= 60
-    assert {after - before for before, after in pairwise(edges)} == {width}
-    assert timeline.sums(0) == [
-        sum(edge <= at < edge + width for at in moments) for edge in edges[:-1]
-    ]
-
-
 @pytest.mark.parametrize("module", [chart, figures, heritrix_log, totals_file])
 def test_the_examples_of_docstrings_are_true(module):
     result = doctest.testmod(module)
@@ -272,17 +251,17 @@ def test_the_examples_of_docstrings_are_true(module):
 
 
 def test_rates_are_those_of_the_last_minute_and_of_the_stats(tmp_path):
-    """Twelve pages and thirty visits in the last minute, as many a minute long before."""
-    lines = [
-        line(f"{n}", "http_200", T0 + at, visit="" if n % 7 < 2 else "changed")
-        for begin in (0, 900)
-        for n, at in enumerate(range(begin, begin + 42))
-    ]
-    write_log(tmp_path, lines)
+    """Twelve pages and thirty visits a minute until 900 s, and none in ten minutes before."""
+    write_log(tmp_path, [])
+    history = History(tmp_path / "history", at=T0 - 10)
+    record = Record(state=State("running"), diagnosis=Diagnosis(Cause.POLITENESS, 0.0, ""))
+    for at in [*range(0, 300, 10), *range(840, 910, 10)]:
+        outcomes = {"outcome/http_200": at // 5, "visits/unchanged": at // 2}
+        history.add(T0 + at, {} if at < 300 else outcomes, record)
     counts = {"outcome/http_200": 90, "visits/unchanged": 180, "elapsed_time_seconds": 900.0}
     (tmp_path / "stats.json").write_text(json.dumps({f"crawl/{x}": n for x, n in counts.items()}))
     with open_crawl(tmp_path) as crawl:
-        for at, recent in ((943, ("0.2", "0.5")), (1943, ("0.0", "0.0"))):
+        for at, recent in ((905, ("0.2", "0.5")), (1943, ("0.0", "0.0"))):
             running = crawl._replace(state="running")
             summary = dict(report(running, at=T0 + at).summary)
             pages, visits = recent
@@ -338,7 +317,7 @@ def test_a_value_that_never_changes_is_a_sentence_instead_of_a_chart(tmp_path):
     write_history(tmp_path, range(int(T0), int(T0) + 600, 60), waiting=lambda _: 7, resting=int)
     found = report_of(tmp_path)
     assert figure(found, "waiting").chart is None
-    assert figure(found, "waiting").lead == "Last 10 s: 7 URLs."
+    assert figure(found, "waiting").lead.startswith("Last 10 s: 7 URLs. Parked URLs ")
     assert [*figure(found, "workers").chart.series] == ["hosts paused"]
 
 

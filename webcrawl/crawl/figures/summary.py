@@ -295,6 +295,18 @@ _HELD = {
     "alias_of": "other names of sites, which are fetched under one",
     "url_space": "their host's URL_SPACE_BASE_URLS",
 }
+# What releases parked URLs while the crawl runs, by their reason.
+_RELEASED = {
+    "reputation": "REPUTATION_BASE_PAGES pages for each domain, as many again for each domain that "
+    "links to it, and twice as many, up to REPUTATION_ROUNDS times, when nothing else can be "
+    "fetched soon",
+    "depth": "fetched after these",
+    "failing_origin": "tried again after its pause",
+    "rendering": "rendered after RENDER_WAIT_SECS at the latest",
+    "learned_trap": "released by the next run, or by TRAP_EXCEPTIONS_FILE",
+    "alias_of": "released if their pages differ, or by the command free",
+    "url_space": "released by more pages with new content, or by TRAP_EXCEPTIONS_FILE",
+}
 # Outcomes caused by a setting or by a rule of the site, either of which may change.
 _REFUSALS = ("address_forbidden", "excluded", "rights_refused", "robots_denied")
 #: Advice that follows the name of an outcome.
@@ -315,16 +327,14 @@ def parked_lines(held: Mapping[str, int], *, has_finished: bool) -> list[str]:
     Until the crawl *has_finished*, it releases some of them itself.
     """
     advice = {
-        reason: f"; to fetch them, raise {setting} and run again"
+        reason: f"to fetch them, raise {setting} and run again"
         for reason, setting in BUDGETS.items()
     }
     if not has_finished:
-        advice["reputation"] = (
-            "; they are fetched when nothing else is left, in at most REPUTATION_ROUNDS rounds"
-        )
+        advice |= _RELEASED
     return [
-        f"{counted(count, 'URL')} parked because of {_HELD.get(reason, reason)}"
-        f"{advice.get(reason, '')}"
+        f"{counted(count, 'URL')} parked because of {_HELD.get(reason, reason)}; "
+        f"{advice.get(reason, '')}".removesuffix("; ")
         for reason, count in held.items()
         if count
     ]

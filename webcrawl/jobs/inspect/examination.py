@@ -6,6 +6,7 @@ share of the time each cause limited it.
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from webcrawl.crawl.figures.counts import format_elapsed, shares_of
 from webcrawl.crawl.figures.summary import describe_end, parked_lines
 from webcrawl.crawl.job.control_journal import in_force
 from webcrawl.crawl.job.totals import PREFIX
+from webcrawl.doctor.history import TEN_SECS, read_series
 from webcrawl.doctor.record import Line, Record, decode_line
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import stats_of
@@ -32,9 +34,10 @@ if TYPE_CHECKING:
 
     from webcrawl.doctor.diagnosis import Diagnosis
 
+# All workers count as busy if this share of them is.
 _BUSY = 0.9
-# So much of the end of the history is read, some hours of it.
-_READ_BYTES = 4 << 20
+# So much of the end of the log is read, in which the last record is.
+_READ_BYTES = 1 << 18
 # The doctor's lines contain this text among their first _PREFIX_LENGTH bytes.
 _MARK = b'"doctor":'
 _PREFIX_LENGTH = 48
@@ -50,7 +53,8 @@ class Examination(msgspec.Struct, frozen=True):
     diagnosis: what limits the crawl, or limited it at the end.
     shares: each cause's share of the running time, in words.
     secs: the running time in seconds.
-    busy: the largest number of workers that had a request at the same time in the last hours.
+    busy: the largest number of workers that had a request at the same time in its last hour.
+    all_busy_secs: for how long of that hour all of them had one.
     changes: effects of control commands that are still in force.
     """
 
@@ -62,6 +66,7 @@ class Examination(msgspec.Struct, frozen=True):
     shares: str
     secs: float
     busy: int
+    all_busy_secs: float
     changes: list[str] = []
 
 
@@ -82,17 +87,15 @@ def examinations(path: Path) -> list[Examination]:
 def _examine(path: Path, jobdir: Path) -> Examination | None:
     """Examine the process of *jobdir*, which is *path* or a drone of it; None without records."""
     last = Line(0.0)  # until there is one
-    busy = 0
     for line in doctor_lines(jobdir):
-        assert line.doctor is not None
         last = line
-        busy = max(busy, line.doctor.busy)
     if last.doctor is None:
         return None
 
     stats = stats_of(jobdir)
     record = last.doctor
-    state = last.doctor.state
+    busy = read_series([jobdir], TEN_SECS).columns["workers busy"]
+    state = record.state
     if not running([jobdir]):
         reason = stats.get("finish_reason", "")
         is_finished = reason == "finished"
@@ -111,13 +114,14 @@ def _examine(path: Path, jobdir: Path) -> Examination | None:
         diagnosis=record.diagnosis,
         shares=shares_of(stats, PREFIX),
         secs=float(stats.get(f"{PREFIX}elapsed_time_seconds", 0.0)),
-        busy=busy,
+        busy=math.ceil(busy.max(initial=record.busy)),
+        all_busy_secs=float(TEN_SECS * (busy >= _BUSY * record.workers).sum()),
         changes=[change.as_sentence for change in in_force([jobdir])],
     )
 
 
 def doctor_lines(jobdir: Path) -> Iterator[Line]:
-    """Yield the diagnoses of *jobdir* in the last hours, the oldest first.
+    """Yield the last diagnoses of *jobdir*, the oldest first.
 
     Damaged lines are skipped.
     """
@@ -153,7 +157,7 @@ def facts_of(examination: Examination, now: float) -> list[tuple[str, str]]:
         rows.append(("limited by", f"{found.cause.words} since {since}: {found.evidence}{advice}"))
     if examination.shares:
         rows.append(("time", f"{examination.shares} of {format_elapsed(examination.secs)}"))
-    rows.append(("workers", _workers(examination.busy, record.workers)))
+    rows.append(("workers", _workers(examination)))
     if not has_ended:
         hosts = f"{record.ready:,} ready, {record.resting:,} paused"
         rows.append(("hosts", f"{hosts}; {record.in_process:,} requests and pages in process"))
@@ -172,8 +176,13 @@ def facts_of(examination: Examination, now: float) -> list[tuple[str, str]]:
     return rows
 
 
-def _workers(busy: int, workers: int) -> str:
-    """Say how many workers were *busy* at most, and how many would be enough."""
-    if busy >= _BUSY * workers:
-        return f"all {workers:,} were busy"
-    return f"at most {busy:,} of {workers:,} were busy, so {busy:,} would be enough"
+def _workers(examination: Examination) -> str:
+    """Say how many workers were busy at most in the last hour, and whether more would help."""
+    busy = examination.busy
+    workers = examination.record.workers
+    if secs := examination.all_busy_secs:
+        minutes = f"all {workers:,} were busy for {secs / 60:.1f} minutes of the last hour"
+        return f"{minutes}; only then, a larger CONCURRENT_REQUESTS could make it faster"
+    return (
+        f"at most {busy:,} of {workers:,} were busy in the last hour, so {busy:,} would be enough"
+    )

@@ -20,6 +20,7 @@ from webcrawl.jobs.report.figures import (
     size,
     span,
 )
+from webcrawl.jobs.report.outcome_words import meaning_of, whose_fault
 from webcrawl.wording import counted as plural
 
 if TYPE_CHECKING:
@@ -52,8 +53,18 @@ def outcomes(crawl: Crawl, *, is_live: bool) -> Figure:
         example = crawl.log.examples[outcome]
         if is_live:
             example = Link(example, f"./?{urlencode({'url': example})}#ask")
-        rows.append((outcome, counts[outcome], kind_of(outcome), example))
-    table = Table(("outcome", "URLs", "kind", "example"), rows)
+        rows.append(
+            (
+                outcome,
+                counts[outcome],
+                kind_of(outcome),
+                meaning_of(outcome),
+                whose_fault(outcome),
+                example,
+            )
+        )
+    head = ("outcome", "URLs", "kind", "what it means", "whose fault", "example")
+    table = Table(head, rows)
     return Figure("responsecode-report", "Outcomes of URLs", lead, table, bars=1)
 
 

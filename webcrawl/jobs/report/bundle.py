@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 from webcrawl import __version__
 from webcrawl.crawl.lease.outcome_log import NAMES
+from webcrawl.doctor.history import HOUR, read_series
 from webcrawl.jobs.replay.sources import UNREADABLE
 from webcrawl.jobs.replay.warc_reader import http_heads
-from webcrawl.jobs.report.log_totals import BYTES, PAGES
 from webcrawl.jobs.report.tables import HOST_ROWS, codes_table, crawl_table
 from webcrawl.randomness import secret_generator
 from webcrawl.storage.atomic import write_atomic
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from webcrawl.jobs.report.log_totals import Timeline
     from webcrawl.jobs.report.sources import Crawl
 
 #: File of the job directory with the names of the hosts in its last field report.
@@ -99,7 +98,7 @@ def write_bundle(path: Path, crawl: Crawl, jobdirs: Sequence[Path]) -> bytes:
             for code, urls, outcome, _ in codes_table(crawl).rows
         ),
         ("\n[hours]",),
-        *_hours(crawl.log.timeline),
+        *_hours(jobdirs),
         ("\n[hosts: urls bytes pages requests seconds denied given_up walls]",),
         *((digest, *figures) for digest, (_, figures) in hosts.items()),
         ("\n[heads of odd answers, masked]",),
@@ -120,14 +119,12 @@ def _public_stats(crawl: Crawl) -> Iterator[Sequence[object]]:
             yield name, value
 
 
-def _hours(timeline: Timeline) -> list[Sequence[object]]:
-    """Return the numbers of pages and bytes in each hour of *timeline*."""
-    totals: Counter[tuple[int, str]] = Counter()
-    starts = timeline.edges[:-1]
-    for name, column in (("pages", PAGES), ("bytes", BYTES)):
-        for start, total in zip(starts, timeline.sums(column), strict=True):
-            totals[(start - starts[0]) // 3600, name] += total
-    return [(*names, total) for names, total in totals.items()]
+def _hours(jobdirs: Sequence[Path]) -> Iterator[Sequence[object]]:
+    """Yield the numbers of pages and bytes in each hour since the first one of *jobdirs*."""
+    series = read_series(jobdirs, HOUR)
+    for name in ("pages", "bytes"):
+        for at, total in zip(series.at, series.columns[name], strict=True):
+            yield int(at - series.at[0]) // HOUR, name, int(total)
 
 
 def _odd_heads(jobdirs: Sequence[Path]) -> Iterator[tuple[str, str]]:

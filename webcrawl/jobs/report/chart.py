@@ -49,7 +49,8 @@ class Chart(NamedTuple):
     """Points joined by lines, with a legend for more than one of *series*.
 
     *x* and *y* are the names of the axes with their units. *log* names the logarithmic axes: "x",
-    "y" or "xy". *is_time* says that the x values are epoch seconds.
+    "y" or "xy". *is_time* says that the x values are epoch seconds. *starts* are x values with a
+    vertical line, at which the crawl was started.
     """
 
     series: Series
@@ -57,6 +58,7 @@ class Chart(NamedTuple):
     y: str
     log: str = ""
     is_time: bool = False
+    starts: Sequence[float] = ()
 
 
 class Text(NamedTuple):
@@ -83,7 +85,10 @@ def laid_out(chart: Chart) -> Layout:
     x, y, x_ticks, y_ticks = _scales(chart)
     grid = "".join(f"M{x.start:g} {y.position(value)}H{_RIGHT:g}" for value, _ in y_ticks)
     marks = [("grid", grid), ("axis", f"M{x.start:g} {_TOP:g}V{_HEIGHT:g}H{_RIGHT:g}")]
+    starts = [x.position(at) for at in chart.starts]
+    marks.append(("start", "".join(f"M{position:g} {_TOP:g}V{_HEIGHT:g}" for position in starts)))
     texts = [Text(x.start - 5, y.position(value) + 4, text) for value, text in y_ticks]
+    texts += [Text(position, _TOP - 3, "start", "middle", "name") for position in starts[-1:]]
     for value, text in x_ticks:
         # A text that would be cut off at the edge is moved inwards.
         half_width = _CHAR_WIDTH * len(text) / 2

@@ -143,13 +143,14 @@ def over_time(
     series: Mapping[str, Sequence[float]],
     *,
     y: str,
+    starts: Sequence[float],
 ) -> Figure:
     """Return a figure of *series* over time; *y* is the unit of the values.
 
     Each value is for the interval that begins at the respective one of *edges*, in epoch seconds.
+    The crawl was started in those that begin at *starts*.
     """
-    starts = map(utc_time, edges)
-    rows = [*zip(starts, *series.values(), strict=True)]
+    rows = [*zip(map(utc_time, edges), *series.values(), strict=True)]
     lines = {label: (edges, series[label]) for label in series}
-    chart = Chart(lines, x="time (UTC)", y=y, is_time=True)
+    chart = Chart(lines, x="time (UTC)", y=y, is_time=True, starts=starts)
     return Figure(name, title, lead, Table(("from (UTC)", *series), rows), chart)

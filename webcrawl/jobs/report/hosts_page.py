@@ -1,4 +1,4 @@
-"""Table of all hosts of a crawl, sorted and filtered, for the monitor."""
+"""Table of all hosts of a crawl, sorted and filtered."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from urllib.parse import urlencode
 
 from webcrawl.clock import wall_time
 from webcrawl.jobs.inspect.overview import HostRow
-from webcrawl.jobs.report.figures import Link, Table, share, span
+from webcrawl.jobs.report.figures import Figure, Link, Table, share, span
+from webcrawl.jobs.report.outcome_words import meaning_of
+from webcrawl.wording import utc_time
 
 if TYPE_CHECKING:
     from webcrawl.jobs.report.totals_file import TotalsFile
@@ -16,37 +18,45 @@ if TYPE_CHECKING:
 HOSTS_SHOWN = 100
 #: Orders of the table, by their names.
 ORDERS = {
-    "time left": "left DESC",
+    "time left": "left DESC, waiting DESC, faults DESC, pages DESC",
     "waiting": "waiting DESC",
     "failures": "faults DESC",
     "share of time": "secs DESC",
+    "slowest": "secs / nullif(fetches, 0) DESC",
     "pages": "pages DESC",
     "name": "host",
 }
 #: Conditions that rows must fulfil, by their names.
 FILTERS = {
     "all": "1",
+    "contacted": "fetches",
     "waiting": "waiting",
     "paused": "state = 'paused'",
     "ready": "state = 'ready'",
     "in process": "state = 'in process'",
     "failing": "faults",
 }
-# States are those at the last checkpoint. The time left is that of the queue if the host goes on as
-# it did so far.
+_LEAD = (
+    "Queues are as of the last checkpoint. Time left is that of the queue, at the time per URL so "
+    "far, which includes the pauses. Share of time: of the time that all requests took, added up."
+)
 _ROWS = """
 WITH rows AS (
     SELECT hosts.host, state, ready_at, coalesce(waiting, 0) AS waiting, pages, faults, denied,
-        secs, (last - first) / nullif(fetches - 1, 0) AS period
+        secs, fetches, (last - first) / nullif(fetches - 1, 0) AS period
     FROM hosts LEFT JOIN queues USING (host)
     UNION ALL
-    SELECT host, state, ready_at, waiting, 0, 0, 0, 0, NULL FROM queues
+    SELECT host, state, ready_at, waiting, 0, 0, 0, 0, 0, NULL FROM queues
     WHERE host NOT IN (SELECT host FROM hosts))
 """
+_FAULTS = "SELECT urls, outcome, last FROM faults WHERE host = :host ORDER BY urls DESC, outcome"
 
 
 class HostsPage(NamedTuple):
-    """Hosts whose names contain *words*, from the one at *offset* on, of *total*."""
+    """Hosts whose names contain *words*, from the one at *offset* on, of *total*.
+
+    *contacted* is the number of hosts of the whole crawl that were contacted.
+    """
 
     table: Table
     total: int
@@ -54,10 +64,18 @@ class HostsPage(NamedTuple):
     state: str
     order: str
     offset: int
+    lead: str = _LEAD
+    contacted: int = 0
 
 
 def hosts_page(
-    file: TotalsFile, *, words: str = "", state: str = "", order: str = "", offset: int = 0
+    file: TotalsFile,
+    *,
+    words: str = "",
+    state: str = "",
+    order: str = "",
+    offset: int = 0,
+    limit: int = HOSTS_SHOWN,
 ) -> HostsPage:
     """Return the hosts in *file* whose names contain *words*, with the filter *state* in *order*.
 
@@ -67,16 +85,28 @@ def hosts_page(
     order = order if order in ORDERS else "time left"
     chosen = f"FROM rows WHERE instr(host, :words) AND {FILTERS[state]}"
     now = wall_time()
-    values = {"words": words.lower(), "offset": offset}
+    values = {"words": words.lower(), "offset": offset, "limit": limit}
     ((total,),) = file.select(f"{_ROWS} SELECT count(*) {chosen}", values)
     ((all_secs,),) = file.select("SELECT total(secs) FROM hosts")
     found = file.select(
         f"{_ROWS} SELECT *, waiting * period AS left {chosen} "
-        f"ORDER BY {ORDERS[order]}, host LIMIT {HOSTS_SHOWN} OFFSET :offset",
+        f"ORDER BY {ORDERS[order]}, host LIMIT :limit OFFSET :offset",
         values,
     )
     rows = []
-    for host, host_state, ready_at, waiting, pages, faults, denied, secs, period, left in found:
+    for (
+        host,
+        host_state,
+        ready_at,
+        waiting,
+        pages,
+        faults,
+        denied,
+        secs,
+        fetches,
+        period,
+        left,
+    ) in found.fetchall():
         row = HostRow(host, host_state or "", ready_at or 0.0, waiting)
         rows.append(
             (
@@ -86,14 +116,35 @@ def hosts_page(
                 waiting,
                 "" if left is None else span(left),
                 "" if period is None else span(period),
-                pages,
-                faults,
-                denied,
+                span(secs / fetches) if fetches else "",
                 share(secs, all_secs),
+                pages,
+                denied,
+                faults,
+                _why(file, host) if faults else "",
             )
         )
     head = (
-        *("host", "state", "URLs waiting", "time left", "time per URL", "pages", "failures"),
-        *("denied by robots.txt", "share of time"),
+        *("host", "state", "URLs waiting", "time left", "time per URL", "time per request"),
+        *("share of time", "pages", "denied by robots.txt", "failures", "why they failed"),
     )
     return HostsPage(Table(head, rows), total, words, state, order, offset)
+
+
+def hosts_figure(file: TotalsFile, *, words: str = "", limit: int, is_live: bool) -> Figure:
+    """Return the first hosts whose names contain *words*: those that hold up the end."""
+    table = hosts_page(file, words=words, limit=limit).table
+    if not is_live:  # links lead to answers of the monitor
+        table = Table(table.head, [(str(host), *others) for host, *others in table.rows])
+    if not table.rows:
+        return Figure("hosts", "Hosts", "None so far.")
+    lead = f"Those that hold up the end of the crawl come first, then those that failed. {_LEAD}"
+    return Figure("hosts", "Hosts", lead, table)
+
+
+def _why(file: TotalsFile, host: str) -> str:
+    """Return how often each failure of *host* occurred, when last, and what the last one means."""
+    faults = file.select(_FAULTS, {"host": host}).fetchall()
+    counts = ", ".join(f"{urls:,} {outcome}" for urls, outcome, _ in faults)
+    _, outcome, last = max(faults, key=lambda fault: fault[-1])
+    return f"{counts}; last {utc_time(last)}: {meaning_of(outcome) or outcome}"

@@ -49,6 +49,8 @@ class Live(msgspec.Struct, frozen=True):
     question: URL or host that the reader asked about, from ``?url=``.
     why: the answer, as ``scrapy why`` prints it.
     can_search: whether there is a search index.
+    settings: values of the settings of the crawl that sentences name, by name.
+    hosts: table of the host that the reader asked about.
     now: the present time, epoch seconds.
     range: name of the range of the charts.
     drone: name of the drone that the charts show; "" for all.
@@ -60,6 +62,8 @@ class Live(msgspec.Struct, frozen=True):
     question: str = ""
     why: str = ""
     can_search: bool = False
+    settings: Mapping[str, object] = {}
+    hosts: Figure | None = None
     now: float = 0.0
     range: str = ""
     drone: str = ""
@@ -75,6 +79,7 @@ class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
     processes: diagnoses of the crawl's processes, one or a hive's drones.
     summary: pairs of a label and a number with its unit.
     rates: figures over time.
+    runs: when the crawl was started, in words; "" if that is not known.
     outcomes: table of URLs by outcome, with examples.
     sections: further figures, by the title of their section.
 
@@ -90,6 +95,7 @@ class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
     processes: list[Examination]
     summary: list[tuple[str, str]]
     rates: list[Figure]
+    runs: str
     outcomes: Figure
     sections: dict[str, list[Figure]]
     live: Live | None = None

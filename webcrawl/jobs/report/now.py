@@ -1,4 +1,4 @@
-"""Builds the tables about the state of a crawl: hosts, aliases and commands."""
+"""Builds the tables about the state of a crawl: drones, aliases and commands."""
 
 from __future__ import annotations
 
@@ -18,14 +18,6 @@ if TYPE_CHECKING:
 _RECENT_SECS = 300.0
 
 
-def hosts_table(crawl: Crawl, at: float) -> Figure:
-    """Return the table of the hosts with the longest queues; *at* is in epoch seconds."""
-    rows = [(row.name, row.waiting, row.describe_state(at)) for row in crawl.longest_queues]
-    lead = f"As of the last checkpoint. To find out more about a host: {COMMAND} why JOBDIR HOST."
-    table = Table(("host", "URLs waiting", "state"), rows)
-    return Figure("hosts", "Hosts with the longest queues", lead, table)
-
-
 def drones_table(crawl: Crawl) -> Figure:
     """Return the table of the drones of a hive."""
     total = sum(process.record.waiting for process in crawl.processes)
@@ -35,12 +27,11 @@ def drones_table(crawl: Crawl) -> Figure:
         (jobdir,) = (one for one in crawl.jobdirs if process.name == f"drone {one.name}")
         minutes = read_series([jobdir], MINUTE)
         recent = minutes.since(process.at - _RECENT_SECS)
-        rates = recent.rates["pages"]
         rows.append(
             (
                 process.name,
                 process.state.in_words(),
-                f"{rates.mean():.1f}" if len(rates) else "",
+                f"{recent.mean_rate('pages'):.1f}",
                 record.waiting,
                 share(record.waiting, total),
                 record.ready + record.resting,

@@ -19,6 +19,7 @@ from webcrawl.doctor.history import (
     read_series,
 )
 from webcrawl.jobs.report.figures import Figure, over_time, span
+from webcrawl.wording import utc_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +31,10 @@ _MAX_INTERVALS = 120
 _RECENT_SECS = 600.0
 _MIN_INTERVALS = 6  # fewer say nothing about the disk
 _FULL = "The disk is full in {}, if it fills as in the last ten minutes."
+# The page names the last starts of the crawl.
+_MAX_STARTS = 5
+_MAX_DRONES = 3  # in a chart, together with their sum
+_SLOWER = 0.8
 _DISK = "docs/howto/run-it-for-weeks.md#disk"
 # A kind of failure needs attention if it is at least this share of the URLs of an hour, and so many
 # times its share of the day before. With fewer URLs, a share says nothing.
@@ -56,9 +61,7 @@ _HOW_TO = dict.fromkeys(FAULTS, f"{_WRONG}#urls-were-given-up")
 _HOW_TO["refused"] = f"{_WRONG}#sites-refuse-the-crawl"
 _CHARTS = (
     _Chart("documents", "Pages", "pages per second", ("pages",), is_rate=True),
-    _Chart(
-        "failures", "URLs without a page", "URLs per second", ("redirects", *KINDS), is_rate=True
-    ),
+    _Chart("failures", "Failures", "URLs per second", FAULTS, is_rate=True),
     _Chart("waiting", "URLs waiting and parked", "URLs", ("waiting", "parked")),
     _Chart("megabits", "Bandwidth", "Mbit/s", ("bytes",), 125_000, is_rate=True),
     _Chart("workers", "Workers and hosts", "", ("workers busy", "hosts ready", "hosts paused")),
@@ -79,14 +82,60 @@ def charts(jobdirs: Sequence[Path], *, secs: float, until: float = math.inf) -> 
     """
     series = series_of(jobdirs, secs=secs, until=until)
     visits = _VISITS if series.total("visits", "due") else ()
-    figures = [_figure(kind, series) for kind in (*visits, *_CHARTS)]
+    drones = _rates_of_drones(jobdirs, series) if len(jobdirs) > 1 else {}
     left = secs_until_full(jobdirs)
+    notes = {
+        "waiting": "Parked URLs are kept on disk until the reason given above is gone.",
+        "documents": _compare_with_day_before(jobdirs),
+        "disk": _FULL.format(span(left)) if left < _FULL_SECS else "",
+    }
     return [
-        figure._replace(lead=f"{figure.lead} {_FULL.format(span(left))}")
-        if figure.name == "disk" and left < _FULL_SECS
-        else figure
-        for figure in figures
+        _figure(kind, series, drones if kind.name == "documents" else {}, notes.get(kind.name, ""))
+        for kind in (*visits, *_CHARTS)
     ]
+
+
+def _rates_of_drones(jobdirs: Sequence[Path], series: Series) -> dict[str, list[float]]:
+    """Return the pages per second of the slowest drones in the intervals of *series*."""
+    row = max(row for row in ROWS if series.secs % row == 0)
+    rates = {}
+    for jobdir in jobdirs:
+        drone = read_series([jobdir], row, every=series.secs // row)
+        known = dict(zip(drone.at, drone.rates["pages"], strict=True))
+        rates[f"drone {jobdir.name}"] = [_rounded(known.get(at, 0.0)) for at in series.at]
+    slowest = sorted(rates, key=lambda name: sum(rates[name]))[:_MAX_DRONES]
+    return {name: rates[name] for name in slowest}
+
+
+def _compare_with_day_before(jobdirs: Sequence[Path]) -> str:
+    """Compare the pages per second of the last hour with the day before; "" without one."""
+    series = read_series(jobdirs, MINUTE, every=10)
+    end = float(series.at[-1]) if len(series.at) else 0.0
+    before = series.since(0.0, end - HOUR)
+    if not len(before.at):
+        return ""
+    now = series.since(end - HOUR + series.secs).mean_rate("pages")
+    earlier = before.mean_rate("pages")
+    text = f"The last hour had {_rounded(now):,} on average, the day before {_rounded(earlier):,}"
+    if now < _SLOWER * earlier:
+        is_as_fast = series.rates["pages"] >= _SLOWER * earlier
+        slower_since = float(series.at[is_as_fast][-1]) + series.secs
+        text += f"; it is slower since {utc_time(slower_since)} UTC"
+    return f"{text}."
+
+
+def runs(jobdirs: Sequence[Path]) -> str:
+    """Say when the crawl was started in the last day, and how long it had not run before."""
+    minutes = read_series(jobdirs, MINUTE)
+    starts = []
+    for index in minutes.columns["starts"].nonzero()[0][-_MAX_STARTS:]:
+        at = float(minutes.at[index])
+        gap = at - float(minutes.at[index - 1]) - MINUTE if index else 0.0
+        before = f" (it had not run for {span(gap)})" if gap else ""
+        starts.append(f"{utc_time(at)[:-3]}{before}")
+    if not starts:
+        return ""
+    return f"Starts in the last day, which are vertical lines in the charts: {', '.join(starts)}."
 
 
 def series_of(jobdirs: Sequence[Path], *, secs: float, until: float = math.inf) -> Series:
@@ -109,8 +158,8 @@ def _beginning(jobdirs: Sequence[Path], minutes: Series) -> float:
     return float(minutes.at[0] if minutes.at[0] < beginning + HOUR else beginning)
 
 
-def _figure(kind: _Chart, series: Series) -> Figure:
-    """Return the figure *kind* of *series*."""
+def _figure(kind: _Chart, series: Series, others: Mapping[str, list[float]], note: str) -> Figure:
+    """Return the figure *kind* of *series*, with the lines of *others* and the sentence *note*."""
     if not len(series.at):
         return Figure(kind.name, kind.title, "No history yet.")
     lines = {}
@@ -118,19 +167,22 @@ def _figure(kind: _Chart, series: Series) -> Figure:
         values = (series.rates if kind.is_rate else series.columns)[name] / kind.unit
         lines[name] = [*map(_rounded, values.tolist())]
     lines = {name: values for name, values in lines.items() if any(values)} or lines
+    if others:
+        lines = {"all drones": lines["pages"], **others}
     last = {name: f"{values[-1]:,}" for name, values in lines.items()}
     parts = [f"{name} {value}" for name, value in last.items()] if len(last) > 1 else last.values()
     lead = f"Last {span(series.secs)}: {', '.join(parts)} {kind.y}".rstrip()
     if kind.is_rate and len(lines) == 1:
         (rates,) = lines.values()
         lead += f"; {_rounded(sum(rates) / len(rates)):,} on average of this time"
-    lead += "."
+    lead = f"{lead}. {note}".rstrip()
     # Values that never change need no chart.
     if all(min(values) == max(values) for values in lines.values()):
         return Figure(kind.name, kind.title, lead)
     y = kind.y or "number"
     edges = [int(at) for at in series.at]
-    return over_time(kind.name, kind.title, lead, edges, lines, y=y)
+    starts = [at for at, count in zip(edges, series.columns["starts"], strict=True) if count]
+    return over_time(kind.name, kind.title, lead, edges, lines, y=y, starts=starts)
 
 
 def _rounded(value: float) -> float:

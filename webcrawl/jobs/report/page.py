@@ -21,10 +21,14 @@ from webcrawl.jobs.report.figures import UNKNOWN, Cell, Table
 from webcrawl.wording import escape_controls
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from webcrawl.jobs.report.model import ReportPage
 
 #: Number of hits on a page of a search.
 HITS_SHOWN = 10
+# The name of a setting, and a value that is advised.
+_SETTING = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b(?:=[\d.]+)?")
 # A number, with or without a unit; not a date or a range.
 _NUMBER = re.compile(r"[<$]? ?\d[\d,]*(\.\d+)?([%+]| ?[A-Za-z]\w*)?")
 
@@ -59,8 +63,23 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     templates.filters |= {"laid_out": laid_out, "columns": _column_classes}
+    templates.filters["with_values"] = with_values
     templates.globals |= {"moment": moment, "facts_of": facts_of, "width": WIDTH}
     return templates
+
+
+def with_values(text: str, settings: Mapping[str, object]) -> str:
+    """Return *text* with the present value of each of the *settings* that it names.
+
+    >>> with_values("raise BANDWIDTH_MAX", {"BANDWIDTH_MAX": 8000})
+    'raise BANDWIDTH_MAX (now 8000)'
+    """
+
+    def add_value(match: re.Match[str]) -> str:
+        name = match[0].partition("=")[0]
+        return f"{match[0]} (now {settings[name]})" if name in settings else match[0]
+
+    return _SETTING.sub(add_value, text)
 
 
 def _format(value: object) -> object:

@@ -11,11 +11,12 @@ from shutil import disk_usage
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.figures.counts import Counts, module_failures
+from webcrawl.doctor.history import MINUTE, TEN_SECS, read_series
 from webcrawl.jobs.report import breakdowns, now, tables
 from webcrawl.jobs.report.figures import Figure, share, size, span
-from webcrawl.jobs.report.log_totals import MINUTE
+from webcrawl.jobs.report.hosts_page import hosts_figure
 from webcrawl.jobs.report.model import ReportPage, alarms_of
-from webcrawl.jobs.report.over_time import RANGES, charts, disk_alarms, fault_alarms
+from webcrawl.jobs.report.over_time import RANGES, charts, disk_alarms, fault_alarms, runs
 from webcrawl.jobs.report.warning_log import warnings
 from webcrawl.wording import counted, utc_time
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from webcrawl.jobs.report.sources import Crawl
+
+
+# Number of hosts on the page; the monitor has a page with all of them.
+_HOSTS_SHOWN = 20
 
 
 def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
@@ -50,6 +55,7 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
         processes=crawl.processes,
         summary=_summary(crawl, at),
         rates=charts(crawl.jobdirs, secs=RANGES["all"]),
+        runs=runs(crawl.jobdirs),
         outcomes=breakdowns.outcomes(crawl, is_live=is_live),
         sections={
             **({"Warnings": [logged]} if logged.table else {}),
@@ -68,14 +74,11 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
                 breakdowns.depths(crawl),
             ],
             "Hosts": [
-                *([now.hosts_table(crawl, at)] if crawl.longest_queues else []),
+                hosts_figure(crawl.file, limit=_HOSTS_SHOWN, is_live=is_live),
                 *([now.aliases_table(crawl)] if crawl.aliases else []),
                 *breakdowns.per_server(crawl),
                 breakdowns.politeness(crawl),
                 *breakdowns.per_tld(crawl),
-                tables.HOSTS.figure(crawl),
-                tables.SLOWEST.figure(crawl, limit=10),
-                tables.WALLED.figure(crawl, limit=10),
             ],
         },
     )
@@ -105,14 +108,11 @@ def _rates(crawl: Crawl, at: float) -> Iterator[tuple[str, str]]:
     be older than the log. *at* is the present time in epoch seconds.
     """
     counts = Counts.of(crawl.stats)
-    for column, (name, count) in enumerate((("pages", counts.pages), ("visits", counts.visits))):
-        recent = [
-            numbers[column]  # of pages and of visits
-            for second, numbers in crawl.log.last_minute.items()
-            if second > at - MINUTE
-        ]
-        present = f"{sum(recent) / MINUTE:,.1f} in the last minute" * (crawl.state == "running")
+    recent = read_series(crawl.jobdirs, TEN_SECS).since(at - MINUTE - TEN_SECS)
+    for name, count in (("pages", counts.pages), ("visits", counts.visits)):
+        rate = f"{recent.mean_rate(name):,.1f} in the last minute"
+        present = rate * (crawl.state == "running")
         average = f"{count / crawl.secs:,.1f} on average" if crawl.secs else ""
         # Only a crawl with repeat visits has a row for visits.
-        if (present or average) and (column == 0 or count):
+        if (present or average) and (name == "pages" or count):
             yield f"{name} per second", ", ".join(filter(None, (present, average)))

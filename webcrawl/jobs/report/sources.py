@@ -28,7 +28,7 @@ from webcrawl.jobs.inspect.aliases import AliasRow, alias_rows
 from webcrawl.jobs.inspect.examination import Examination, examinations
 from webcrawl.jobs.inspect.info_log import BEGINNING, end_of, line_chunks, outcome_lines
 from webcrawl.jobs.inspect.job_view import ask, live_manifests, running
-from webcrawl.jobs.inspect.overview import HostRow, host_rows
+from webcrawl.jobs.inspect.overview import host_rows
 from webcrawl.jobs.report.log_totals import LogTotals
 from webcrawl.jobs.report.totals_file import TotalsFile
 from webcrawl.pipelines.warc.payloads import FILE
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-# The hosts with the longest queues.
-_LONGEST_QUEUES = "SELECT * FROM queues ORDER BY waiting DESC, host LIMIT 50"
 _MAX_ALIASES = 50
 # Number of commands that are shown.
 _MAX_COMMANDS = 20
@@ -60,7 +58,6 @@ class Crawl(NamedTuple):
     file: totals by host, content type and seed. It can be read until the reader is closed.
     damage: for each log that could not be read to its end, the reason.
     processes: diagnoses of the crawl's processes.
-    longest_queues: the hosts with the longest queues, as of the last checkpoint.
     aliases: the hosts whose site is crawled under another name, as of the last checkpoint.
     commands: the last commands to the crawl, or to the first drone.
     """
@@ -76,7 +73,6 @@ class Crawl(NamedTuple):
     file: TotalsFile
     damage: list[str]
     processes: list[Examination]
-    longest_queues: list[HostRow]
     aliases: list[AliasRow]
     commands: list[Change]
 
@@ -244,7 +240,6 @@ class CrawlReader:
                 ),
             ],
             processes=processes,
-            longest_queues=[HostRow(*row) for row in self.file.select(_LONGEST_QUEUES)],
             aliases=self._aliases,
             commands=last_changes(jobdirs[0], _MAX_COMMANDS),
         )

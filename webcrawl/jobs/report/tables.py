@@ -104,21 +104,6 @@ TYPES = Listing(
     "ORDER BY pages DESC, urls DESC, type",
     bars=3,
 )
-# Tables that only the page has.
-# A mean of fewer than three fetches says little about a host.
-SLOWEST = Listing(
-    "slowest-hosts",
-    "Slowest hosts",
-    "Hosts whose fetches took longest on average; those with at least three come first.",
-    f"{HOST_ROWS} WHERE fetches ORDER BY fetches >= 3 DESC, secs / fetches DESC, host",
-)
-WALLED = Listing(
-    "walled-hosts",
-    "Walled hosts",
-    "Hosts that most often answered with something other than a document: challenges, login and "
-    "consent pages, error pages with status 200.",
-    f"{HOST_ROWS} WHERE walls ORDER BY walls DESC, host",
-)
 
 
 def crawl_table(crawl: Crawl) -> Table:

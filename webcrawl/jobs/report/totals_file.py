@@ -32,10 +32,12 @@ PRAGMA journal_mode = OFF;
 CREATE TABLE lines (
     url, host, type, outcome, redirect, kind, status INT, bytes INT, secs REAL, is_seed INT,
     sent REAL, is_first INT, is_page INT, is_denied INT, is_given_up INT, is_wall INT,
-    is_fault INT);
+    is_fault INT, at REAL);
 CREATE TABLE hosts (
     host TEXT PRIMARY KEY, urls INT, bytes INT, pages INT, fetches INT, secs REAL, denied INT,
     given_up INT, walls INT, faults INT, first REAL, last REAL) WITHOUT ROWID;
+CREATE TABLE faults (
+    host TEXT, outcome TEXT, urls INT, last REAL, PRIMARY KEY (host, outcome)) WITHOUT ROWID;
 CREATE TABLE queues (
     host TEXT PRIMARY KEY, state TEXT, ready_at REAL, waiting INT) WITHOUT ROWID;
 CREATE TABLE types (type TEXT PRIMARY KEY, urls INT, bytes INT, pages INT) WITHOUT ROWID;
@@ -46,7 +48,7 @@ CREATE INDEX dates ON digests (at);
 """
 _ADD_DIGEST = "INSERT INTO digests VALUES (?, ?, ?)"
 _DIGEST = "SELECT digest FROM digests WHERE at = ? AND url = ?"
-_INSERT = "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT = "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_UP = """
 INSERT INTO hosts
     SELECT host, sum(is_first), sum(bytes), sum(is_page), sum(status OR sent OR secs > 0),
@@ -59,6 +61,9 @@ INSERT INTO hosts
         given_up = given_up + excluded.given_up, walls = walls + excluded.walls,
         faults = faults + excluded.faults, first = coalesce(min(first, excluded.first),
         first, excluded.first), last = coalesce(max(last, excluded.last), last, excluded.last);
+INSERT INTO faults
+    SELECT host, outcome, count(*), max(at) FROM lines WHERE is_fault GROUP BY host, outcome
+    ON CONFLICT DO UPDATE SET urls = urls + excluded.urls, last = max(last, excluded.last);
 INSERT INTO types
     SELECT type, count(*), sum(bytes), sum(is_page) FROM lines WHERE status AND is_first
     GROUP BY type
@@ -77,6 +82,7 @@ class TotalsFile:
     hosts: for each host: finished URLs, bytes of all answers, pages, fetches and their time in
         seconds, URLs denied by robots.txt, URLs given up, and URLs that ended at a wall; failures
         of the kinds FAULTS; and when the first and the last request was sent.
+    faults: for each host and outcome of these kinds: how often, and when it was the last time.
     queues: for each host with a queue: its state, when it is ready, and its waiting URLs.
     types: for each content type: answered URLs, their bytes, and pages.
     seeds: the last result of each seed, and of each URL that was found by a redirect.
@@ -114,6 +120,7 @@ class TotalsFile:
                 is_given_up(line.outcome),
                 bool(line.flags) or line.outcome in WALLS,
                 kind_of(line.outcome) in FAULTS,
+                line.at,
             )
             for line in lines
         ]
