@@ -41,6 +41,10 @@ def test_a_frontier_that_grows_faster_has_no_end():
     projection = fed(steady(1000, urls=30_000, rate=10, found=1.2))
     assert projection.range().latest == 0
     assert projection.words() == "no end at this rate"
+    assert projection.explained() == (
+        "no end at this rate (10.0 URLs finished per second in the last 2 min; "
+        "31,980 known URLs left)"
+    )
 
 
 def test_the_queue_of_one_host_decides_when_others_are_done_sooner():
@@ -49,8 +53,12 @@ def test_the_queue_of_one_host_decides_when_others_are_done_sooner():
         sample(at, 50 * at, 60_000 - 50 * at, min_secs=20_000 - at, max_secs=21_000 - at)
         for at in times
     ]
-    earliest, latest = fed(samples).range()
+    projection = fed(samples)
+    earliest, latest = projection.range()
     assert earliest < NOW + 20_000 < latest < NOW + 25_000
+    assert "; 10,500 known URLs left, of which those of one host take 317 min; 9 of 10" in (
+        projection.explained()
+    )
 
 
 def test_budgets_bound_an_end_that_is_not_in_sight():

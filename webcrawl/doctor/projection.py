@@ -164,6 +164,9 @@ class Projection:
         basis += f"; {now.known:,.0f} known URLs left"
         if now.known / rate < now.min_secs:
             basis += f", of which those of one host take {now.min_secs / 60:,.0f} min"
+        end = self.range()
+        if end is not None and end.latest:
+            basis += "; 9 of 10 simulated crawls ended within their range"
         return f"{words} ({basis})"
 
     def stats(self) -> dict[str, float | str]:

@@ -176,7 +176,9 @@ def test_the_first_screen_says_whether_the_crawl_is_well(stored):
     facts = [(one.text.lower(), one.getnext().text) for one in process.iter("dt")]
     assert facts[:-1] == facts_of(model.processes[0], model.at)
     parked = dict(facts)["parked"]
-    assert parked.startswith("5 URLs parked because of their domain's page budget; REPUTATION_BASE")
+    assert parked.startswith(
+        "5 URLs parked because of their domain's page budget; it is REPUTATION_BASE"
+    )
     assert "up to REPUTATION_ROUNDS times, when nothing else can be fetched soon" in parked
     values = {"REPUTATION_ROUNDS": 12}
     assert "REPUTATION_ROUNDS (now 12) times" in page(live(model, settings=values))

@@ -312,12 +312,57 @@ def test_no_line_is_drawn_over_a_gap_in_the_data(tmp_path):
     assert len(figure(found, "waiting").table.rows) <= 120
 
 
+def test_a_restart_is_a_line_in_the_charts_and_a_sentence(tmp_path):
+    """After half an hour it does not run for five minutes; a quick restart has no gap."""
+    write_log(tmp_path, [])
+    write_history(tmp_path, range(int(T0), int(T0) + 1800, 60), waiting=int)
+    write_history(tmp_path, range(int(T0) + 2100, int(T0) + 2400, 60), waiting=int)
+    write_history(tmp_path, range(int(T0) + 2400, int(T0) + 3000, 60), waiting=int)
+    found = report_of(tmp_path)
+    assert found.runs.endswith(
+        "in the charts: 2027-01-15 08:00, 2027-01-15 08:35 (it had not run for 300 s), "
+        "2027-01-15 08:40."
+    )
+    drawing = figure(found, "waiting").chart
+    (path,) = [path for style, path in chart.laid_out(drawing).marks if style == "start"]
+    assert (len(drawing.starts), path.count("M")) == (3, 3)
+
+
+def test_the_last_hour_is_compared_with_the_day_before(tmp_path):
+    """Ten pages per second for five hours, then two."""
+    write_log(tmp_path, [])
+    history = History(tmp_path / "history", at=T0 - 60)
+    record = Record(state=State("running"), diagnosis=Diagnosis(Cause.POLITENESS, 0.0, ""))
+    pages = 0
+    for minute in range(400):
+        pages += 600 if minute < 300 else 120
+        history.add(T0 + 60 * minute, {"outcome/http_200": pages}, record)
+    assert figure(report_of(tmp_path), "documents").lead.endswith(
+        "The last hour had 2 on average, the day before 9.06; it has been slower since about "
+        "2027-01-15 13:00 UTC."
+    )
+
+
+def test_the_chart_of_pages_has_the_sum_and_the_slowest_drones(tmp_path):
+    for number in range(4):
+        jobdir = tmp_path / f"drones/{number}"
+        write_log(jobdir, [])
+        write_history(jobdir, range(int(T0), int(T0) + 600 - 60 * number, 60))
+    found = report_of(tmp_path)
+    assert [*figure(found, "documents").chart.series] == [
+        *("all drones", "drone 3", "drone 2", "drone 1")
+    ]
+    (first, *_, last) = figure(found, "documents").table.rows
+    assert first[1] == sum(first[2:])
+    assert last[1] > 0 == last[2]
+
+
 def test_a_value_that_never_changes_is_a_sentence_instead_of_a_chart(tmp_path):
     write_log(tmp_path, [])
     write_history(tmp_path, range(int(T0), int(T0) + 600, 60), waiting=lambda _: 7, resting=int)
     found = report_of(tmp_path)
     assert figure(found, "waiting").chart is None
-    assert figure(found, "waiting").lead.startswith("Last 10 s: 7 URLs. Parked URLs ")
+    assert figure(found, "waiting").lead.startswith("In the last 10 s: 7 URLs. Parked URLs ")
     assert [*figure(found, "workers").chart.series] == ["hosts paused"]
 
 
@@ -326,8 +371,9 @@ def test_a_disk_that_fills_is_full_in_so_many_days(tmp_path):
     write_log(tmp_path, [])
     write_history(tmp_path, range(int(T0), int(T0) + 600, 60))
     lead = figure(report_of(tmp_path), "disk").lead
-    full = "The disk is full in 102 min, if it fills as in the last ten minutes."
-    assert lead == f"Last 10 s: 919 GB free. {full}"
+    full = "The disk is full in 102 min, if it fills as in the last ten minutes; the crawl pauses "
+    full += "before, when fewer than DISK_MIN_FREE_BYTES are free."
+    assert lead == f"In the last 10 s: 919 GB free. {full}"
     assert disk_alarms([tmp_path]) == [f"{full} See docs/howto/run-it-for-weeks.md#disk."]
 
 

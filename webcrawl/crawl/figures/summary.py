@@ -297,9 +297,8 @@ _HELD = {
 }
 # What releases parked URLs while the crawl runs, by their reason.
 _RELEASED = {
-    "reputation": "REPUTATION_BASE_PAGES pages for each domain, as many again for each domain that "
-    "links to it, and twice as many, up to REPUTATION_ROUNDS times, when nothing else can be "
-    "fetched soon",
+    "reputation": "it is REPUTATION_BASE_PAGES pages, plus as many for each domain that links to "
+    "it, and is doubled, up to REPUTATION_ROUNDS times, when nothing else can be fetched soon",
     "depth": "fetched after these",
     "failing_origin": "tried again after its pause",
     "rendering": "rendered after RENDER_WAIT_SECS at the latest",

@@ -156,7 +156,12 @@ def facts_of(examination: Examination, now: float) -> list[tuple[str, str]]:
         since = moment(found.since, now)
         rows.append(("limited by", f"{found.cause.words} since {since}: {found.evidence}{advice}"))
     if examination.shares:
-        rows.append(("time", f"{examination.shares} of {format_elapsed(examination.secs)}"))
+        rows.append(
+            (
+                "time",
+                f"{examination.shares} of the running time, {format_elapsed(examination.secs)}",
+            )
+        )
     rows.append(("workers", _workers(examination)))
     if not has_ended:
         hosts = f"{record.ready:,} ready, {record.resting:,} paused"

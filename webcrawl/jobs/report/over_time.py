@@ -30,7 +30,10 @@ RANGES = {"hour": HOUR, "day": DAY, "all": math.inf}
 _MAX_INTERVALS = 120
 _RECENT_SECS = 600.0
 _MIN_INTERVALS = 6  # fewer say nothing about the disk
-_FULL = "The disk is full in {}, if it fills as in the last ten minutes."
+_FULL = (
+    "The disk is full in {}, if it fills as in the last ten minutes; the crawl pauses before, when "
+    "fewer than DISK_MIN_FREE_BYTES are free."
+)
 # The page names the last starts of the crawl.
 _MAX_STARTS = 5
 _MAX_DRONES = 3  # in a chart, together with their sum
@@ -118,9 +121,9 @@ def _compare_with_day_before(jobdirs: Sequence[Path]) -> str:
     earlier = before.mean_rate("pages")
     text = f"The last hour had {_rounded(now):,} on average, the day before {_rounded(earlier):,}"
     if now < _SLOWER * earlier:
-        is_as_fast = series.rates["pages"] >= _SLOWER * earlier
-        slower_since = float(series.at[is_as_fast][-1]) + series.secs
-        text += f"; it is slower since {utc_time(slower_since)} UTC"
+        last_fast = (series.rates["pages"] >= _SLOWER * earlier).nonzero()[0][-1]
+        slower_since = series.at[min(last_fast + 1, len(series.at) - 1)]
+        text += f"; it has been slower since about {utc_time(slower_since)[:-3]} UTC"
     return f"{text}."
 
 
@@ -171,7 +174,7 @@ def _figure(kind: _Chart, series: Series, others: Mapping[str, list[float]], not
         lines = {"all drones": lines["pages"], **others}
     last = {name: f"{values[-1]:,}" for name, values in lines.items()}
     parts = [f"{name} {value}" for name, value in last.items()] if len(last) > 1 else last.values()
-    lead = f"Last {span(series.secs)}: {', '.join(parts)} {kind.y}".rstrip()
+    lead = f"In the last {span(series.secs)}: {', '.join(parts)} {kind.y}".rstrip()
     if kind.is_rate and len(lines) == 1:
         (rates,) = lines.values()
         lead += f"; {_rounded(sum(rates) / len(rates)):,} on average of this time"
