@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 import re
 from pprint import pformat
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from scrapy import signals
-from scrapy.settings import default_settings, overridden_settings
+from scrapy.settings import overridden_settings
 
 from webcrawl import settings as own_settings
+from webcrawl.configuration.changed import UNKNOWN, changed_settings
 from webcrawl.configuration.secrets import mask
-from webcrawl.configuration.values import plain_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: The defaults of webcrawl, by name.
-OWN_DEFAULTS = vars(own_settings) | own_settings.web_spider
-_DEFAULTS = vars(default_settings) | OWN_DEFAULTS
-#: Default of settings that neither webcrawl nor Scrapy has.
-UNKNOWN = "none"
 #: Settings whose values are one of a few words.
 CHOICES = re.compile(
     r"CRAWLER_SIGNATURE_FORM=(?:string|dictionary)|LOG_LEVEL=(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)"
@@ -66,18 +61,6 @@ class ShownSettings:
 
         crawler.signals.connect(show, signal=signals.spider_opened, weak=False)
         return cls()
-
-
-def changed_settings(settings: BaseSettings) -> Iterator[tuple[str, Any, Any]]:
-    """Yield name, value and default of the settings that differ from the defaults.
-
-    These are webcrawl's or, if it has none, Scrapy's; UNKNOWN for those of the user's code.
-    """
-    values = {str(name): plain_value(value) for name, value in settings.items()}
-    for name, value in sorted(values.items()):
-        default = _DEFAULTS.get(name, UNKNOWN)
-        if str(value) != str(default):
-            yield name, value, default
 
 
 def public_settings(settings: BaseSettings) -> Iterator[tuple[str, str]]:

@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
+from webcrawl.configuration.changed import OWN_DEFAULTS, UNKNOWN, changed_settings
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.configuration.secrets import mask
 from webcrawl.configuration.values import port_number
 from webcrawl.crawl.job.ports import note_port
 from webcrawl.crawl.job.saved_settings import is_plain
 from webcrawl.errors import FatalError
-from webcrawl.extensions.shown_settings import OWN_DEFAULTS, UNKNOWN, changed_settings
 
 #: The log of the process, below the job directory, and the size at which it starts a new one.
 LOG = "logs/monitor.log"
