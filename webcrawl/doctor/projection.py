@@ -161,12 +161,14 @@ class Projection:
         rate = self._rate()
         minutes = (now.at - self._rate_begin().at) / 60
         basis = f"{rate:,.1f} URLs finished per second in the last {minutes:,.0f} min"
-        basis += f"; {now.known:,.0f} known URLs left"
+        basis += f"; {now.known:,.0f} known URLs left, also parked ones"
         if now.known / rate < now.min_secs:
             basis += f", of which those of one host take {now.min_secs / 60:,.0f} min"
-        end = self.range()
-        if end is not None and end.latest:
-            basis += "; 9 of 10 simulated crawls ended within their range"
+        match self.range():
+            case Range(latest=0.0):
+                basis += "; as many new URLs are found as are finished"
+            case Range():
+                basis += "; 9 of 10 simulated crawls ended within their range"
         return f"{words} ({basis})"
 
     def stats(self) -> dict[str, float | str]:

@@ -35,7 +35,7 @@ _SOURCES = {
 
 
 #: Columns of the table of settings.
-SHOWN = ("setting", "value", "default", "default of", "set by")
+SHOWN = ("setting", "value", "default", "default of", "from")
 
 
 class MonitorOrder(msgspec.Struct):

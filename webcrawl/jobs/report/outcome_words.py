@@ -20,10 +20,10 @@ _MEANINGS = {
     "soft_error": "The server sent an error page with status 200.",
 }
 _WHOSE = {
-    "name servers": "name servers of the host, or yours (DNS_SERVERS) if most hosts fail",
-    "connections": "server, or your network if most hosts fail",
-    "server errors": "server",
-    "refused": "server, which refuses this crawler",
+    "name servers": "the host's name servers, or yours (DNS_SERVERS) if most hosts fail",
+    "connections": "the server, or your network if most hosts fail",
+    "server errors": "the server",
+    "refused": "the server, which refuses this crawler",
     "not found": "nobody's; normal",
     "robots.txt and rules": "nobody's; rules of the site, or yours",
 }

@@ -72,12 +72,12 @@ def with_values(text: str, settings: Mapping[str, object]) -> str:
     """Return *text* with the present value of each of the *settings* that it names.
 
     >>> with_values("raise BANDWIDTH_MAX", {"BANDWIDTH_MAX": 8000})
-    'raise BANDWIDTH_MAX (now 8000)'
+    'raise BANDWIDTH_MAX (now 8,000)'
     """
 
     def add_value(match: re.Match[str]) -> str:
         name = match[0].partition("=")[0]
-        return f"{match[0]} (now {settings[name]})" if name in settings else match[0]
+        return f"{match[0]} (now {_format(settings[name])})" if name in settings else match[0]
 
     return _SETTING.sub(add_value, text)
 
