@@ -152,10 +152,10 @@ def test_a_page_is_kept_up_to_date_and_one_of_a_minute_ago_is_not_shown(tmp_path
     given.set("JOBDIR", str(tmp_path))
     log = write_log(tmp_path, [line("http://a.test/", "http_200", 1e9)])
     watch = Watch(given, [])
-    asyncio.run(watch.page())
+    made_at = asyncio.run(watch.page()).at
     log.write_bytes(2 * log.read_bytes())
     for after, pages in ((59, "1"), (61, "2")):
-        monkeypatch.setattr("webcrawl.monitor.watch.wall_time", lambda: time.time() + after)  # noqa: B023  # now
+        monkeypatch.setattr("webcrawl.monitor.watch.wall_time", lambda: made_at + after)  # noqa: B023  # now
         assert dict(asyncio.run(watch.page()).summary)["pages"] == pages
 
 
