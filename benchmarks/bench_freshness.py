@@ -327,7 +327,7 @@ def draw(found: Mapping[tuple[int, str], Sequence[Measures]]) -> str:
     }
     title, y = "Pages that are stale", "% of pages that are stale"
     x = "budget, % of one visit a day to each page"
-    figure = Figure("freshness", title, "", chart=Chart(series, x=x, y=y, log="x"))
+    figure = Figure("freshness", title, "", chart=Chart(series, x=x, y=y))
     return render("drawing.svg", figure=figure)
 
 

@@ -143,7 +143,7 @@ def draw(crawls: dict[str, list[Said]]) -> str:
         )
     }
     x, y = "% of the crawl's time passed", "projected end / true end"
-    chart = Chart(series, x=x, y=y, log="y")
+    chart = Chart(series, x=x, y=y)
     figure = Figure("projection", "Projected ends", "", chart=chart)
     return render("drawing.svg", figure=figure)
 

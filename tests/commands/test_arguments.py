@@ -51,7 +51,6 @@ OPTIONS = """
     report --price-per-hour   | price
     report --bundle           | output
     report --csv              | directory
-    report --figures          | text
     report --output           | output
     search --limit            | positive
     search --offset           | count
@@ -184,7 +183,7 @@ ALWAYS = """
     job: --json; pagerank: --output --pages; politeness-audit: --delay --json --key --top;
     purge: --dry-run --host --list --url --with-aliases; queue-build: --json --queue --seeds;
     rehearse: --contacts --directory --seed; replay: --from --output --submit;
-    report: --bundle --csv --figures --json --output;
+    report: --bundle --csv --json --output;
     search: --explain --host --jsonl --language --limit --offset --rank;
     simweb: --access-log --dns-port --hosts --http-port --https-port --profile --seconds --seed
     --seeds-file --world; urltrace: --json --popular; wacz: --output; why: --json

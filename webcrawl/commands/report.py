@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import math
 import sqlite3
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,7 +65,6 @@ def _options(add: AddOption) -> None:
         metavar="FILE",
         help="write and print what to attach to an issue",
     )
-    add("--figures", metavar="DIR", help="writes nothing any more; the charts are in the report")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
@@ -87,8 +85,6 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     output = opts.output
     if output is None and opts.csv is None and opts.bundle is None and not opts.json:
         output = path / "report.html"
-    if opts.figures is not None:
-        sys.stderr.write("report: instead of --figures, see the charts in the report\n")
     jobdirs = jobdirs_of(path)
     said = []  # clauses about what was written
     try:

@@ -18,6 +18,7 @@ _REMOVED = {
     "frontier --import": "add the list to the seeds of the crawl and start it again",
     "hive --hosts": _DEPLOY,
     "hive up": _DEPLOY,
+    "report --figures": "the charts are in the report",
     "simweb --truth": "a clone has the functions of tests/rigs/sites/web_truth.py",
     "urltrace --crawl": "a clone has benchmarks/crawl_graph.py",
 }

@@ -43,7 +43,7 @@ def write_hours(jobdir, *hours):
 )
 def test_failures_need_attention_if_there_are_more_than_the_day_before(tmp_path, hours, alarm):
     write_hours(tmp_path, *hours)
-    alarms = fault_alarms([tmp_path], {"dns_failed": 900}, 900)
+    alarms = fault_alarms([tmp_path])
     assert [one[: len(alarm)] for one in alarms] == [alarm] * bool(alarm)
     assert all(
         re.search(r" \((connections|server errors|refused)\): see docs/", one) for one in alarms

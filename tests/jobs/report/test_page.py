@@ -20,6 +20,7 @@ from lxml import html
 from reading_report import line, report_of, tables_of, write_history, write_log
 from scrapy.settings import Settings
 from stored_job import Stored, in_use
+from text_tables import each
 
 from webcrawl.commands.report import _run
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
@@ -35,8 +36,8 @@ from webcrawl.states import CrawlState, State
 from webcrawl.wording import escape_controls
 
 T0 = 1_800_000_000.0
-WRONG = "docs/howto/when-something-is-wrong.md#"
-MODULE_FAILS = f"{WRONG}a-processing-module-fails"
+
+MODULE_FAILS = "docs/howto/when-something-is-wrong.md#a-processing-module-fails"
 HOSTILE = "</style><script>alert(1)</script><img src=//x.test/>$\\frac{1}{2}$\x00\x1b[2J\u202e"
 
 
@@ -92,9 +93,8 @@ def run(*arguments):
 def test_a_page_is_self_contained_and_changes_nothing_else(stored, tmp_path):
     write_all(stored)
     before = contents(stored)
-    done = run(stored, "--price-per-hour", "0.5", "--figures", tmp_path / "figures")
-    said = "report: instead of --figures, see the charts in the report\n"
-    assert (done.returncode, done.stderr) == (0, said)
+    done = run(stored, "--price-per-hour", "0.5")
+    assert (done.returncode, done.stderr) == (0, "")
     written = stored / "report.html"
     after = contents(stored)
     assert after.pop(written)
@@ -112,7 +112,7 @@ def test_a_page_is_self_contained_and_changes_nothing_else(stored, tmp_path):
     assert len(ids) == len(set(ids))
     assert {value[1:] for value in root.xpath("//@href")} <= {*ids}
     drawings = root.xpath("//*[local-name()='svg'][@role='img']")
-    assert len(drawings) == 10
+    assert len(drawings) == 8
     assert text.count(">time (UTC)</text>") == 8
     assert ">Mbit/s</text>" in text
     assert all(len(one.find("title").text) > 20 for one in drawings)
@@ -124,7 +124,7 @@ def test_a_page_is_self_contained_and_changes_nothing_else(stored, tmp_path):
     # The rows of some tables have bars, the longest one for the largest number.
     bars = root.xpath("//figure[@id='responsecode-report']//td[@class='bars']//@d")
     assert bars[:2] == ["M0 0h100.0v1H0z", "M0 0h2.5v1H0z"]
-    assert len(root.xpath("//figure[.//td[@class='bars']]")) == 8
+    assert len(root.xpath("//figure[.//td[@class='bars']]")) == 10
 
 
 def test_a_crawl_without_a_page_has_a_report_that_says_so(stored, tmp_path):
@@ -189,34 +189,19 @@ def test_the_first_screen_says_whether_the_crawl_is_well(stored):
     assert {one.name for one in longest} == {"h0.test", "h1.test", "h2.test"}
 
 
-@pytest.mark.parametrize(
-    ("reason", "failed", "lost", "alarms"),
-    [
-        ("", 0, 0, ["stopped: killed; it can be resumed"]),
-        ("memusage_exceeded", 9, 0, ["stopped: memusage_exceeded"]),
-        ("shutdown", 0, 0, []),
-        ("control_stopped", 0, 0, []),
-        ("hive_stopped", 0, 0, []),
-        ("closespider_timeout", 9, 0, []),
-        (
-            "shutdown",
-            10,
-            0,
-            [f"10% of 100 URLs failed (connections): see {WRONG}urls-were-given-up"],
-        ),
-        (
-            "shutdown",
-            0,
-            1,
-            ["robots.txt now denies 1 page fetched before, such as on a.test"],
-        ),
-        ("shutdown", 0, -1, []),  # restored after a page of the last run
-    ],
+@each(
+    "reason lost alarms",
+    ("", 0, ["stopped: killed; it can be resumed"]),
+    ("memusage_exceeded", 0, ["stopped: memusage_exceeded"]),
+    ("shutdown", 0, []),
+    ("control_stopped", 0, []),
+    ("hive_stopped", 0, []),
+    ("closespider_timeout", 0, []),
+    ("shutdown", 1, ["robots.txt now denies 1 page fetched before, such as on a.test"]),
+    ("shutdown", -1, []),  # restored after a page of the last run
 )
-def test_problems_raise_alarms_and_a_requested_stop_does_not(stored, reason, failed, lost, alarms):
-    outcomes = ["timeout"] * failed + ["http_200"] * (100 - failed)
-    written = [line(f"http://h{at}.test/", one, T0 + at) for at, one in enumerate(outcomes)]
-    write_log(stored, written)
+def test_problems_raise_alarms_and_a_requested_stop_does_not(stored, reason, lost, alarms):
+    write_log(stored, lines(100))
     running = State(CrawlState.RUNNING)
     said = Record(state=running, diagnosis=Diagnosis(Cause.POLITENESS, T0, "9 hosts rest"))
     (stored / "logs/stats.jsonl").write_bytes(msgspec.json.encode(Line(T0 + 300, said)) + b"\n")
@@ -302,7 +287,7 @@ def test_a_disk_without_room_for_the_hosts_is_reported_in_a_sentence(tmp_path, m
     write_log(tmp_path, lines(10))
     trouble = Mock(side_effect=sqlite3.OperationalError("database or disk is full"))
     monkeypatch.setattr(TotalsFile, "add", trouble)
-    unset = dict.fromkeys(("price_per_hour", "output", "figures", "csv", "bundle"))
+    unset = dict.fromkeys(("price_per_hour", "output", "csv", "bundle"))
     options = Namespace(json=False, **unset)
     with pytest.raises(FatalError, match="cannot be written: database or disk is full"):
         _run([str(tmp_path)], options, Settings())

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from webcrawl.crawl.figures.counts import with_prefix
 from webcrawl.doctor.history import kind_of
-from webcrawl.jobs.report.chart import Chart, format_scaled
+from webcrawl.jobs.report.chart import format_scaled
 from webcrawl.jobs.report.figures import (
     Figure,
     Link,
@@ -138,15 +138,9 @@ def per_server(crawl: Crawl) -> Iterator[Figure]:
         at_least = accumulate(servers.get(limit.bit_length(), 0) for limit in reversed(limits))
         counts = [*at_least][::-1]
         most = size(limits[-1]) if what == "bytes" else plural(limits[-1], "page")
-        lead = (
-            f"{plural(counts[0], 'server')} with any {what}, {counts[-1]:,} with {most} or more. A "
-            f"point counts the servers with at least this many {what}. Zipf's law is a straight "
-            "line."
-        )
-        series = {what: (counts, limits)}
-        chart = Chart(series, x="servers with at least as many", y=what, log="xy")
+        lead = f"{plural(counts[0], 'server')} with any {what}, {counts[-1]:,} with {most} or more."
         table = Table((f"{what}, at least", "servers"), [*zip(limits, counts, strict=True)])
-        yield Figure(name, title, lead, table, chart)
+        yield Figure(name, title, lead, table, bars=1)
 
 
 def per_tld(crawl: Crawl) -> Iterator[Figure]:

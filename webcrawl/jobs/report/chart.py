@@ -29,11 +29,6 @@ _LINE_HEIGHT = 15.0
 # Largest width of a character.
 _CHAR_WIDTH = 6.6
 _COLOURS = 4
-# A logarithmic axis also has ticks between the powers of 10 if its highest value is less than this
-# many times its lowest.
-_FEW_DECADES = 300
-# Factor by which a logarithmic axis extends beyond its values.
-_MARGIN = 1.5
 # Smallest share of a time axis that is visible as a gap.
 _VISIBLE_GAP = 0.05
 # Possible distances of the ticks of a time axis, in seconds.
@@ -48,15 +43,13 @@ _FORMATS = {91 * 86_400: "%Y-%m", 86_400: "%m-%d", 60: "%H:%M", 0: "%H:%M:%S"}
 class Chart(NamedTuple):
     """Points joined by lines, with a legend for more than one of *series*.
 
-    *x* and *y* are the names of the axes with their units. *log* names the logarithmic axes: "x",
-    "y" or "xy". *is_time* says that the x values are epoch seconds. *starts* are x values with a
-    vertical line, at which the crawl was started.
+    *x* and *y* are the names of the axes with their units. *is_time* says that the x values are
+    epoch seconds. *starts* are x values with a vertical line, at which the crawl was started.
     """
 
     series: Series
     x: str
     y: str
-    log: str = ""
     is_time: bool = False
     starts: Sequence[float] = ()
 
@@ -103,12 +96,7 @@ def laid_out(chart: Chart) -> Layout:
     for number, (name, values) in enumerate(chart.series.items()):
         # Lines of the same colour have different dashes.
         style = f"line c{number % _COLOURS} d{number // _COLOURS % 3}"
-        # A logarithmic axis cannot show values that are not above 0.
-        points = [
-            (x_value, y_value)
-            for x_value, y_value in zip(*values, strict=True)
-            if (x_value > 0 or not x.is_log) and (y_value > 0 or not y.is_log)
-        ]
+        points = [*zip(*values, strict=True)]
         marks.append((style, _path(points, x, y, chart.is_time)))
         if len(chart.series) > 1:
             width = 32 + _CHAR_WIDTH * len(name)  # a piece of the line, and the name
@@ -128,17 +116,11 @@ class _Scale(NamedTuple):
     high: float
     start: float
     end: float
-    is_log: bool = False
 
     def position(self, value: float) -> float:
         """Return the position of *value* on the axis."""
-        low = self.low
-        high = self.high
-        if self.is_log:
-            low = math.log(low)
-            high = math.log(high)
-            value = math.log(value)
-        return round(self.start + (self.end - self.start) * (value - low) / (high - low), 1)
+        share = (value - self.low) / (self.high - self.low)
+        return round(self.start + (self.end - self.start) * share, 1)
 
 
 def _path(points: Sequence[tuple[float, float]], x: _Scale, y: _Scale, is_time: bool) -> str:
@@ -163,8 +145,8 @@ def _path(points: Sequence[tuple[float, float]], x: _Scale, y: _Scale, is_time: 
 def _scales(chart: Chart) -> tuple[_Scale, _Scale, Ticks, Ticks]:
     """Return the x axis, the y axis, the ticks on x and the ticks on y."""
     xs, ys = ([*chain(*values)] for values in zip(*chart.series.values(), strict=True))
-    low, high, y_ticks = _axis(0.0, max(ys, default=1.0), ys, is_log="y" in chart.log, max_ticks=5)
-    y = _Scale(low, high, _HEIGHT, _TOP, "y" in chart.log)
+    y_ticks = _ticks(0.0, max(ys, default=1.0), max_ticks=5)
+    y = _Scale(y_ticks[0][0], y_ticks[-1][0], _HEIGHT, _TOP)
 
     first = min(xs, default=0.0)
     last = max(xs, default=1.0)
@@ -172,35 +154,15 @@ def _scales(chart: Chart) -> tuple[_Scale, _Scale, Ticks, Ticks]:
     if chart.is_time:
         x_ticks = _time_ticks(first, last)
     else:
-        is_log = "x" in chart.log
-        start, end, ticks = _axis(first, last, xs, is_log=is_log, max_ticks=6)
-        if is_log:  # a linear x axis ends with the values, even between two ticks
-            first = start
-            last = end
-        x_ticks = [tick for tick in ticks if first <= tick[0] <= last]
+        # The x axis ends with the values, even between two ticks.
+        x_ticks = [tick for tick in _ticks(first, last, max_ticks=6) if first <= tick[0] <= last]
 
     left = _CHAR_WIDTH * max(len(text) for _, text in y_ticks) + 8
-    return _Scale(first, last, left, _RIGHT, "x" in chart.log), y, x_ticks, y_ticks
+    return _Scale(first, last, left, _RIGHT), y, x_ticks, y_ticks
 
 
-def _axis(
-    low: float, high: float, values: Sequence[float], *, is_log: bool, max_ticks: int
-) -> tuple[float, float, Ticks]:
-    """Return the ends of an axis for *values*, and about *max_ticks* ticks.
-
-    Without *is_log*, the axis covers the values from *low* to *high*.
-    """
-    if is_log:
-        positive = [value for value in values if value > 0] or [1.0]
-        low = min(positive) / _MARGIN
-        high = max(positive) * _MARGIN
-        factors = (1, 2, 5) if high < _FEW_DECADES * low else (1,)
-        exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-        candidates = [factor * 10.0**exponent for exponent in exponents for factor in factors]
-        candidates = [value for value in candidates if low <= value <= high]
-        every = -(-len(candidates) // (max_ticks + 2))  # rounded up
-        return low, high, [(value, format_scaled(value)) for value in candidates[::every]]
-
+def _ticks(low: float, high: float, *, max_ticks: int) -> Ticks:
+    """Return about *max_ticks* ticks of an axis with the values from *low* to *high*."""
     # The step is 1, 2 or 5 times a power of 10. The tolerances 1e-9 are for rounding errors.
     min_step = (high - low) / max_ticks or 1.0
     power = 10.0 ** math.floor(math.log10(min_step))
@@ -208,8 +170,7 @@ def _axis(
         power * factor for factor in (1, 2, 5, 10) if power * factor >= min_step * (1 - 1e-9)
     )
     numbers = range(math.floor(low / step), max(math.ceil(high / step - 1e-9), 1) + 1)
-    ticks = [(number * step, format_scaled(round(number * step, 9))) for number in numbers]
-    return ticks[0][0], ticks[-1][0], ticks
+    return [(number * step, format_scaled(round(number * step, 9))) for number in numbers]
 
 
 def _time_ticks(low: float, high: float) -> Ticks:

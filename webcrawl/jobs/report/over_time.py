@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.doctor.history import (
@@ -15,7 +14,6 @@ from webcrawl.doctor.history import (
     ROWS,
     TEN_SECS,
     Series,
-    count_kinds,
     read_series,
 )
 from webcrawl.jobs.report.figures import Figure, over_time, span
@@ -221,30 +219,28 @@ def disk_alarms(jobdirs: Sequence[Path]) -> list[str]:
     return [f"{_FULL.format(span(left))} See {_DISK}."] if left < DAY else []
 
 
-def fault_alarms(jobdirs: Sequence[Path], given_up: Mapping[str, int], urls: int) -> list[str]:
+def fault_alarms(jobdirs: Sequence[Path]) -> list[str]:
     """Return sentences about kinds of failures that are not normal for the crawl in *jobdirs*.
 
-    Its last hour is compared with the day before. Without a history, *given_up* of the *urls* of
-    the whole crawl count, by outcome.
+    Its last hour is compared with the day before.
     """
     series = read_series(jobdirs, MINUTE)
-    recent = count_kinds(given_up)
-    period = ""
-    before: dict[str, float] = {}
-    if len(series.at):
-        hour = series.since(float(series.at[-1]) - HOUR + MINUTE)
-        urls = int(hour.total(*_FINISHED))
-        recent = Counter({kind: int(hour.total(kind)) for kind in FAULTS})
-        urls_before = series.total(*_FINISHED) - urls
-        if urls_before >= _MIN_URLS:
-            before = {kind: (series.total(kind) - recent[kind]) / urls_before for kind in FAULTS}
-        period = " of the last hour"
+    end = float(series.at[-1]) if len(series.at) else 0.0
+    hour = series.since(end - HOUR + MINUTE)
+    urls = int(hour.total(*_FINISHED))
+    urls_before = series.total(*_FINISHED) - urls
     alarms = []
     for kind in FAULTS:
-        part = recent[kind] / max(urls, _MIN_URLS)
-        if part >= max(_MIN_SHARE, _MIN_GROWTH * before.get(kind, 0.0)):
-            earlier = f", and {before[kind]:.0%} of the day before" if before else ""
+        number = hour.total(kind)
+        part = number / max(urls, _MIN_URLS)
+        earlier_part = 0.0
+        earlier = ""
+        if urls_before >= _MIN_URLS:
+            earlier_part = (series.total(kind) - number) / urls_before
+            earlier = f", and {earlier_part:.0%} of the day before"
+        if part >= max(_MIN_SHARE, _MIN_GROWTH * earlier_part):
             alarms.append(
-                f"{part:.0%} of {urls:,} URLs{period} failed{earlier} ({kind}): see {_HOW_TO[kind]}"
+                f"{part:.0%} of {urls:,} URLs of the last hour failed{earlier} ({kind}): "
+                f"see {_HOW_TO[kind]}"
             )
     return alarms

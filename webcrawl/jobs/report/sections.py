@@ -49,7 +49,7 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
             module_failures(crawl.stats),
             crawl.counts("robots/lost/"),
         )
-        + fault_alarms(crawl.jobdirs, crawl.results.given_up, crawl.results.urls)
+        + fault_alarms(crawl.jobdirs)
         + (disk_alarms(crawl.jobdirs) if crawl.state == "running" else [])
         + damage,
         processes=crawl.processes,

@@ -37,13 +37,14 @@ _FILES = {_LOG, *(f"{name}-report.csv" for name in _NAMES)}
 class Listing(NamedTuple):
     """Definition of a table as an SQL query of ``TotalsFile``; *bars* as in ``Figure``.
 
-    The page leaves out the columns in *hidden*, which have words of Heritrix.
+    Only those with a *title* and a *lead* are on the page, which leaves out the columns in
+    *hidden*, because they have words of Heritrix.
     """
 
     name: str
-    title: str
-    lead: str
     query: str
+    title: str = ""
+    lead: str = ""
     bars: int | None = None
     hidden: tuple[str, ...] = ()
 
@@ -56,9 +57,9 @@ class Listing(NamedTuple):
         head = tuple(name for name, *_ in rows.description)
         return Table(head, rows if limit < 0 else rows.fetchall())
 
-    def figure(self, crawl: Crawl, limit: int = SHOWN_ROWS) -> Figure:
-        """Return the table with its first *limit* rows as a figure."""
-        table = self.table(crawl, limit)
+    def figure(self, crawl: Crawl) -> Figure:
+        """Return the table with its first rows as a figure."""
+        table = self.table(crawl)
         if not table.rows:
             return Figure(self.name, self.title, "None so far.")
         is_shown = [name not in self.hidden for name in table.head]
@@ -85,23 +86,21 @@ HOST_ROWS = (
 )
 SEEDS = Listing(
     "seeds-report",
-    "Seeds",
-    "Finished seeds, failed ones first. The result is the outcome at the end of redirects.",
     f"{_SEED_ENDS} SELECT seed, "  # noqa: S608  # as above
     "status_code(status, seeds.outcome) AS code, "
     "iif(status, 'CRAWLED', 'NOTCRAWLED') AS status, redirect, ends.outcome AS result "
     "FROM ends JOIN seeds ON url = seed ORDER BY failed DESC, seed",
+    title="Seeds",
+    lead="Finished seeds, failed ones first. The result is the outcome at the end of redirects.",
     hidden=("code", "status"),
 )
-HOSTS = Listing(
-    "hosts-report", "Hosts", "Hosts with the most pages.", f"{HOST_ROWS} ORDER BY pages DESC, host"
-)
+HOSTS = Listing("hosts-report", f"{HOST_ROWS} ORDER BY pages DESC, host")
 TYPES = Listing(
     "mimetype-report",
-    "Content types",
-    "URLs and bytes are those of all answers; documents have a status of 2xx.",
     "SELECT type AS 'mime-type', urls, bytes, pages AS documents FROM types "
     "ORDER BY pages DESC, urls DESC, type",
+    title="Content types",
+    lead="URLs and bytes are those of all answers; documents have a status of 2xx.",
     bars=3,
 )
 
