@@ -9,14 +9,15 @@ import duckdb
 
 QUERY = """
 copy (
-    select any_value(columns(* exclude simhash))
+    select any_value(columns(*))
     from read_parquet($texts)
     where language = $language
       and language_score >= 0.5
       and not truncated
       and tdm_reservation <> '1'  -- the site keeps its rights for text and data mining
       and not contains(array_to_string(robots, ' '), 'noai')
-    group by simhash  -- one of several pages with almost the same text
+    -- one of several pages with almost the same text; the shortest texts have no minhash
+    group by coalesce(minhash[:8], [hash(text)])
 ) to '{output}' (format parquet, compression zstd)
 """
 

@@ -26,7 +26,7 @@ from webcrawl.jobs.purge.files import purge_index
 from webcrawl.jobs.search import search
 from webcrawl.pipelines.link_graph import LinkGraph
 from webcrawl.pipelines.search_fields import ONE_CHARACTER_WORD
-from webcrawl.pipelines.search_index import IndexedPage, SearchIndex
+from webcrawl.pipelines.search_index import SearchIndex
 from webcrawl.pipelines.search_ranks import add_links
 from webcrawl.storage.record_log import HEADER_SIZE, RecordLog
 
@@ -399,7 +399,7 @@ def test_an_index_that_cannot_be_written_at_the_start_is_no_unusable_input(tmp_p
 
     index(tmp_path, a_text(1, "one"))
     with RecordLog.open(tmp_path / "search/uncommitted.log") as log:
-        log.append(msgspec.msgpack.encode(IndexedPage("http://a.test/", left_out=True)))
+        log.append(msgspec.msgpack.encode({"url": ["http://a.test/"]}))
     broken = SimpleNamespace(writer=lambda *_: SimpleNamespace(delete_documents_by_term=refuse))
     monkeypatch.setattr("webcrawl.pipelines.search_index.open_index", lambda *_, **__: broken)
     with pytest.raises(DiskError, match=r"^SEARCH_DIR .* cannot be written .*was killed"):

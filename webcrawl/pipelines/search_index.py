@@ -21,12 +21,12 @@ import errno
 import re
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from unicodedata import normalize
 
 import msgspec
 
-from webcrawl.configuration.decoding import Epoch, msgpack_decoder
+from webcrawl.configuration.decoding import msgpack_decoder
 from webcrawl.errors import FatalError, StoreError
 from webcrawl.pipelines.main_text import CONTENT_TYPES, PACKAGES, MainText, reader
 from webcrawl.pipelines.module import ProcessingModule
@@ -59,23 +59,9 @@ LOG = "uncommitted.log"
 _ERRNO = re.compile(r"(?:os error |code: )(\d+)")
 
 
-class IndexedPage(msgspec.Struct, array_like=True):
-    """Fields of a page in the index; a page that is *left_out* has only its URL."""
-
-    url: str
-    host: str = ""
-    title: str = ""
-    text: str = ""
-    language: str = ""
-    fetched_at: Epoch = 0.0
-    left_out: bool = False
-    truncated: bool = False
-    headings: str = ""
-    type: str = ""
-    copy: str = ""
-
-
-_decode = msgpack_decoder(IndexedPage)
+#: The fields of a document, as ``build_document`` takes them. A page that is left out has its URL.
+_Fields: TypeAlias = dict[str, list[Any]]
+_decode = msgpack_decoder(_Fields)
 
 
 class SearchIndex(ProcessingModule):
@@ -130,30 +116,34 @@ class SearchIndex(ProcessingModule):
         main_text = self._read(page)
         record = page.warc_record
         may_be_shown = not (page.robots.noarchive or page.rights.left_out)
-        copy = f"{record.offset} {record.path}" if record and record.path and may_be_shown else ""
+        copy = []
+        if record and record.path and may_be_shown:
+            copy.append(f"{record.offset} {record.path}")
+        title = normalize("NFC", main_text.title)
+        text = normalize("NFC", main_text.text)
         self._log_and_add(
-            IndexedPage(
-                url=page.url,
-                host=host_of(page.url),
-                title=normalize("NFC", main_text.title),
-                text=normalize("NFC", main_text.text),
-                language=main_text.language,
-                fetched_at=page.fetched_at,
-                truncated=main_text.truncated,
-                headings=normalize("NFC", main_text.headings),
-                type="text" if page.content_type == "text/plain" else "html",
-                copy=copy,
-            )
+            {
+                "url": [page.url],
+                "host": [host_of(page.url)],
+                "type": ["text" if page.content_type == "text/plain" else "html"],
+                "title": [title],
+                "headings": [normalize("NFC", main_text.headings)],
+                "language": [main_text.language],
+                "date": [datetime.fromtimestamp(page.fetched_at, UTC)],
+                "truncated": [main_text.truncated],
+                "copy": copy,
+                text_field(main_text.language, text): [title, text],
+            }
         )
 
     def gone(self, page: Page) -> None:
         """Remove *page* from the index."""
-        self._log_and_add(IndexedPage(page.url, left_out=True))
+        self._log_and_add({"url": [page.url]})
 
-    def _log_and_add(self, page: IndexedPage) -> None:
-        """Write *page* to the log, then add it to the index; commit if the log is full."""
-        self._log.append(msgspec.msgpack.encode(page))
-        self._add(page)
+    def _log_and_add(self, fields: _Fields) -> None:
+        """Write *fields* to the log, then to the index; commit if the log is full."""
+        self._log.append(msgspec.msgpack.encode(fields))
+        self._add(fields)
         if self._log.size >= MAX_LOG_BYTES:
             self.sync()
 
@@ -173,25 +163,15 @@ class SearchIndex(ProcessingModule):
             self._writer.wait_merging_threads()
         self._log.close()
 
-    def _add(self, page: IndexedPage) -> None:
-        """Replace the entry of *page* in the index, or delete it if the page is left out."""
+    def _add(self, fields: _Fields) -> None:
+        """Replace the document of a page, or delete it if *fields* has only its URL."""
+        (url,) = fields["url"]
         with _as_store_errors():
-            self._writer.delete_documents_by_term("url", page.url)
-            if not page.left_out:
-                old = stored_fields(self._index.searcher(), self._index.schema, page.url)
-                fields = {name: old[name] for name in LINK_FIELDS if name in old} | {
-                    "url": [page.url],
-                    "host": [page.host],
-                    "type": [page.type],
-                    "title": [page.title],
-                    "headings": [page.headings],
-                    "language": [page.language],
-                    "date": [datetime.fromtimestamp(page.fetched_at, UTC)],
-                    "truncated": [page.truncated],
-                    "copy": [page.copy] if page.copy else [],
-                    text_field(page.language, page.text): [page.title, page.text],
-                }
-                self._writer.add_document(build_document(fields))
+            self._writer.delete_documents_by_term("url", url)
+            if len(fields) > 1:
+                old = stored_fields(self._index.searcher(), self._index.schema, url)
+                links = {name: old[name] for name in LINK_FIELDS if name in old}
+                self._writer.add_document(build_document(links | fields))
 
 
 @contextmanager
