@@ -2,12 +2,8 @@
 
 The crawl indexes a page before it knows all links to it. ``add_links`` therefore reads the link
 graph (link_graph.py) when the crawl has ended, and replaces the documents in the index to which
-links were added since the last time. The weight of a page is ::
-
-    (1 + own)^a * (1 + foreign)^b * host^c
-
-*own* is the number of pages of its host that link to it, *foreign* that of other hosts with links
-to it, and *host* the PageRank of its host, divided by the mean.
+links were added since the last time. The weight of a page grows with the number of other hosts that
+link to it: it is (1 + hosts) ** _EXPONENT.
 
 DuckDB collects the links in bounded memory. Links with ``nofollow`` and links of a page to itself
 do not count. A link to a redirect counts for its target.
@@ -15,15 +11,10 @@ do not count. A link to a redirect counts for its target.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import pyarrow as pa
 
 from webcrawl.errors import FatalError
 from webcrawl.pipelines.link_database import link_database
-from webcrawl.pipelines.pagerank import rank
 from webcrawl.pipelines.search_fields import (
     ANCHORS,
     OWN_ANCHORS,
@@ -34,14 +25,14 @@ from webcrawl.pipelines.search_fields import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     import duckdb
 
 _MAX_ANCHORS = 200
-#: Exponents of the weight of a page, fitted by benchmarks/search_quality.py.
-EXPONENTS = (0.02, 0.1, 0.02)
+# Links within a host change no figure of benchmarks/search_quality.py.
+_EXPONENT = 0.1
 _HEAP_BYTES = 64 << 20
 _ROWS_AT_ONCE = 1 << 10
 # The texts of links, and the redirects, which have none.
@@ -59,17 +50,9 @@ _CREATE_ANCHORS = """
         select edges.source, coalesce(redirects.target, edges.target) as target, text
         from edges left join redirects on edges.target = redirects.source where not is_redirect
     )
-    select source, target, text, host_of(source) as source_host, host_of(target) as target_host,
-        source_host <> target_host as is_foreign
+    select source, target, text, host_of(source) as source_host,
+        source_host <> host_of(target) as is_foreign
     from resolved where source <> target;
-    create table hosts as
-    select source_host as name from anchors union select target_host from anchors;
-"""
-_SELECT_HOST_LINKS = """
-    select distinct one.rowid::int as source, other.rowid::int as target
-    from anchors
-    join hosts one on source_host = one.name join hosts other on target_host = other.name
-    where is_foreign
 """
 # The most frequent texts come first, those from other hosts before the others.
 _SELECT_PAGES = """
@@ -84,14 +67,11 @@ _SELECT_PAGES = """
             list(text order by times desc, text) filter (not is_foreign) as own_anchors
         from texts group by target
     ), counts as (
-        select target, count(distinct source) filter (not is_foreign) as own,
-            count(distinct source_host) filter (is_foreign) as sites, any_value(target_host) as host
+        select target, count(distinct source_host) filter (is_foreign) as hosts
         from anchors group by target
     )
-    select target, coalesce(anchors, []), coalesce(own_anchors, []),
-        (1 + own) ** ? * (1 + sites) ** ? * share ** ?
+    select target, coalesce(anchors, []), coalesce(own_anchors, []), (1 + hosts) ** ?
     from counts left join lists using (target)
-    join hosts on host = hosts.name join shares on hosts.rowid = shares.id
 """
 
 
@@ -108,15 +88,6 @@ def add_links(
     Raises FatalError if a crawl is writing to an index; OSError, CorruptRecordError, duckdb.Error
     or ValueError.
     """
-    with link_tables(graphs, work_parent=work_parent, on_progress=on_progress) as db:
-        return sum(_update(index, pages_of(db)) for index in indexes)
-
-
-@contextmanager
-def link_tables(
-    graphs: Iterable[Path], *, work_parent: Path, on_progress: Callable[[int], object]
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Make the tables of the links in *graphs*, with the PageRank of the hosts."""
     with link_database(
         graphs,
         ["source", "target", "text", "kind", "nofollow"],
@@ -125,20 +96,12 @@ def link_tables(
         on_progress=on_progress,
     ) as (db, _):
         db.execute(_CREATE_ANCHORS)
-        number = db.table("hosts").shape[0]
-        ids = db.execute(_SELECT_HOST_LINKS).fetchnumpy()
-        ranking = rank(ids["source"], ids["target"], number)
-        # The PageRank of each host, divided by the mean.
-        shares = {"id": np.arange(number), "share": ranking.pagerank * number}
-        db.register("shares", pa.table(shares))
-        yield db
+        return sum(_update(index, _pages_of(db)) for index in indexes)
 
 
-def pages_of(
-    db: duckdb.DuckDBPyConnection, exponents: Sequence[float] = EXPONENTS
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def _pages_of(db: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the URL of each page with links to it, and the fields that its document gets."""
-    rows = db.execute(_SELECT_PAGES, [_MAX_ANCHORS, *exponents])
+    rows = db.execute(_SELECT_PAGES, [_MAX_ANCHORS, _EXPONENT])
     while block := rows.fetchmany(_ROWS_AT_ONCE):
         for url, anchors, own_anchors, weight in block:
             # A search multiplies the score by log2(2 + prior).

@@ -12,7 +12,6 @@ deprecated: ``minhash`` finds near-duplicates.
 
 from __future__ import annotations
 
-import logging
 import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from webcrawl.items import Page
-
-logger = logging.getLogger(__name__)
 
 MAX_JSONL_BYTES = 1 << 30
 MAX_SIMHASH_CHARS = 100_000
@@ -167,10 +164,6 @@ class TextDataset(ProcessingModule):
     def open(self) -> None:
         """Open the Parquet files or the line log, which is locked."""
         self._job = self.jobdir.name if self.jobdir is not None else "crawl"
-        logger.warning(
-            "The column simhash of text datasets goes with 0.6: use minhash, or scrapy dataset "
-            "--near-duplicates"
-        )
         if self._is_parquet:
             self._rows = ParquetFiles(directory=self.directory)
             names = TextRow.__struct_fields__ + Signals.__struct_fields__
