@@ -21,7 +21,6 @@ from webcrawl.hive.adoption import receive_subresource
 from webcrawl.hive.bus.large_bodies import LargeBodies
 from webcrawl.hive.bus.splitter import HostSplitter
 from webcrawl.hive.membership.keys import Keys
-from webcrawl.hive.store.store import CheckpointStore
 from webcrawl.net.guard import PRIVATE_ADDRESS
 from webcrawl.render.builder import SubresourceRequests
 from webcrawl.render.engine import Answer, Subresource
@@ -65,8 +64,7 @@ class Renderer:
         self.records = opened(path / "hosts", PatientExecutor())
         self.shards = Shards(number=2)
         self.hold(number)
-        store = CheckpointStore(url=str(path.with_name("store")))
-        self.bodies = LargeBodies(store, keep_secs=100.0, run=self.run)
+        self.bodies = LargeBodies(drone.client, Keys("sub"), keep_secs=100.0, run=self.run)
         self.splitter = HostSplitter(
             self.shards, outboxes=drone.outboxes, cache=drone.cache, bodies=self.bodies
         )
@@ -178,9 +176,10 @@ def run(main):
 
 
 @each("size", 10, 100_000)
-def test_an_answer_comes_back_inline_or_by_the_store(hive, tmp_path, size):
+def test_an_answer_comes_back_in_a_stream_or_by_a_key_of_its_own(hive, server, size):
     async def main():
         async with hive() as (a, b):
+            await a.bodies._client.config_resetstat()
             a.keep(PAGES[0], SCRIPT)
             await until(lambda: b.entries)
             assert (b.entries[0].url, b.entries[0].via) == (SCRIPT, PAGES[0])
@@ -189,8 +188,10 @@ def test_an_answer_comes_back_inline_or_by_the_store(hive, tmp_path, size):
             assert a.finds(PAGES[0]).body == b"x" * size
             assert (a.entries, a.requested(PAGES[0]), a.requests.sent) == ([], 1, 1)
             assert b.requests.sent == 0
-            stored = [*(tmp_path / "store").glob("bodies/*")]
-            assert len(stored) == (size > 1 << 16)
+            with server.client() as client:
+                taken = client.info("commandstats").get("cmdstat_getdel", {"calls": 0})
+                assert taken["calls"] == (size > 1 << 16)
+                assert not client.keys("*:body:*")
 
     run(main)
 

@@ -27,7 +27,6 @@ from s3_server import s3_environment
 from text_tables import cases, each
 from xxhash import xxh3_128_hexdigest
 
-from webcrawl.clock import wall_time
 from webcrawl.errors import ObjectStoreError, disk_message
 from webcrawl.hive.store.store import CheckpointStore, HiveFacts
 from webcrawl.hive.store.upload import SupersededError
@@ -643,16 +642,3 @@ def test_a_checkpoint_that_was_changed_is_refused_or_fetched(data, whole):
             store.fetch(newest, target / "shards/00", token=2, before=0)
     assert {one.name for one in target.parent.iterdir()} <= {"store", "d0", "d1", "outside"}
     shutil.rmtree(target, ignore_errors=True)
-
-
-def test_bodies_stay_for_their_time_or_to_the_end_of_the_crawl(store):
-    store.enter(FACTS, LIST)
-    kept, expired = (store.put_body(body, secs) for body, secs in ((b"b", 1000), (b"a", -10)))
-    assert (store.body(expired), store.body(kept)) == (b"a", b"b")
-    store.delete_bodies(before=wall_time())
-    with pytest.raises(FileNotFoundError):
-        store.body(expired)
-    assert store.body(kept) == b"b"
-    store.delete_bodies()
-    with pytest.raises(FileNotFoundError):
-        store.body(kept)
