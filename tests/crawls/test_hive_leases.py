@@ -75,21 +75,6 @@ def test_the_first_pages_of_a_hive_are_published_seconds_after_they_were_fetched
         assert before & again & fetchable_urls(web.world, USER_AGENT) == set()
 
 
-@pytest.mark.long
-def test_a_drone_with_nothing_left_names_the_one_that_it_waits_for(tmp_path):
-    with (
-        simulated(tmp_path, hosts=3, mean_pages=150, max_pages=200) as web,
-        HiveCrawl(web, tmp_path, STATISTICS_INTERVAL_SECS=1) as hive,
-    ):
-        one, other = hive.join(2)
-
-        def tells(who, awaited):
-            return f"waiting for {awaited.name}, which hands over hosts, or seeds" in who.said
-
-        wait_until(lambda: tells(one, other) or tells(other, one))
-        hive.end()
-
-
 def test_a_directory_is_locked_until_its_drone_has_left_the_hive(tmp_path):
     """Or the next process in it, which is the same drone, would lose its leases to the last one."""
     with (

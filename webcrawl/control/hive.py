@@ -44,7 +44,6 @@ from webcrawl.hive.membership.connection import (
     UNREACHABLE,
     is_cancelled,
     reason_of,
-    trouble_of,
 )
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.membership import Membership
@@ -218,7 +217,7 @@ class HiveControl:
             # Commands may now be sent through the store only.
             if not self._redis_trouble:
                 self._store_due.set()
-            self._redis_trouble = trouble_of(error)
+            self._redis_trouble = f"Redis cannot be used: {reason_of(error)}"
             return {}
         return self._sent
 

@@ -48,11 +48,9 @@ from webcrawl.hive.membership.connection import (
     fatal_error_of,
     is_cancelled,
     reason_of,
-    replica_warning,
-    trouble_of,
 )
 from webcrawl.hive.membership.membership import Beat
-from webcrawl.hive.membership.queen import EndDetection, busiest_of, moves_of, share_of, supply_of
+from webcrawl.hive.membership.queen import EndDetection, moves_of, share_of, supply_of
 from webcrawl.hive.membership.report import Gauge, HiveState, Report, drone_name
 from webcrawl.hive.membership.succession import had_drone, record_drone
 from webcrawl.hive.parts import DroneParts
@@ -264,9 +262,7 @@ class Drone:
         # The checks take some time, so they come before the drone has a lease that could expire.
         try:
             await check(hive.client)
-            await check_for_leases(hive.client, hive.settings.lease_secs)
-            if warning := await replica_warning(hive.client, hive.settings.lease_secs):
-                logger.warning("%s", warning)
+            await check_for_leases(hive.client)
             state = await hive.membership.enter(hive.settings.shards, secs=TIMEOUT_SECS)
             return state, await hive.membership.look(secs=TIMEOUT_SECS)
         except UNREACHABLE as error:
@@ -340,13 +336,6 @@ class Drone:
         """Return the number of living drones at the last heartbeat; 1 before the first."""
         return 1 if self._beat is None else len(self._beat.alive)
 
-    @property
-    def awaits(self) -> str:
-        """Describe what an idle drone waits for: another drone, or seeds."""
-        if self._beat is None or not (busiest := self._beat.state.busiest):
-            return "other drones or seeds"
-        return f"{busiest}, which hands over hosts, or seeds"
-
     # --- leases
 
     async def _keep_beating(self) -> None:
@@ -414,8 +403,8 @@ class Drone:
         except UNREACHABLE as error:
             if holding.is_redis_up:  # it was until now: log this only once
                 holding.is_redis_up = False
-                message = "%s; links to other processes wait on disk"
-                logger.warning(message, trouble_of(error))
+                message = "Redis cannot be used: %s; links to other processes wait on disk"
+                logger.warning(message, reason_of(error))
             return
 
         if not holding.is_redis_up:
@@ -510,7 +499,6 @@ class Drone:
         wanted: dict[str, Any] = {
             "share": share,
             "moves": moves_of(beat),
-            "busiest": busiest_of(beat.reports),
             "supply": int(supply),
             "round": current_round,
             "counted_since": since,

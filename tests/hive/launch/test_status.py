@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pytest
 import warm
 from crawling import printed, refusal
-from redis_server import Sentinel
 from scrapy.settings import Settings
 from text_tables import cases
 
@@ -194,44 +193,3 @@ def test_a_gauge_reads_a_crawl(clock, doctor, diagnosis):
         name="drone 3", pages=2_000, given_up=3, rate=5.0, waiting=40, in_process=2, unsent=7,
         lag=0.5, diagnosis=diagnosis,
     )  # fmt: skip
-
-
-DEMANDS = ("--min-replicas-to-write", "1", "--min-replicas-max-lag", "3")
-
-
-@cases(
-    "demanded lease_secs warning",
-    """
-        ()      | 10 | accepts writes when it is cut off from its replicas
-        DEMANDS | 6  | None
-        DEMANDS | 4  | accepts writes for 3 s after it is cut off from its replicas
-    """,
-    {"DEMANDS": DEMANDS},
-)
-@pytest.mark.cures("set min-replicas-to-write 1 and min-replicas-max-lag {} on each server.")
-def test_status_names_a_master_that_writes_without_replicas_by_the_lease_of_the_hive(
-    redis_of, demanded, lease_secs, warning
-):
-    master = redis_of("one", port=True, more=demanded)
-    redis_of("two", replica_of=master)
-    sentinel = redis_of("watch", kind=Sentinel, server=master)
-    sentinel.wait_for_replicas(1)
-
-    async def begin():
-        async with connected(master) as client:
-            member = Membership(client=client, keys=KEYS, drone="a", lease_secs=lease_secs)
-            await member.enter(4)
-
-    asyncio.run(begin())
-    hive = ("-s", f"REDIS_URL={sentinel.url}", "-s", "HIVE=web")
-    said = printed("hive", "status", *hive)
-    found = json.loads(printed("hive", "status", "--json", *hive))["warning"]
-    if warning:
-        assert warning in found
-        assert f"\n{found}\n" in said
-        with master.client() as client:
-            for demand in re.search("set (.*) on each server", found)[1].split(" and "):
-                client.config_set(*demand.split())
-        assert json.loads(printed("hive", "status", "--json", *hive))["warning"] == ""
-    else:
-        assert (found, "min-replicas" in said) == ("", False)

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 from patience import LIMIT_SECS, SLOWNESS
 from redis.asyncio import Redis
-from redis_proxy import RedisProxy
 from redis_server import Cluster, Sentinel, by_tls, free_port
 from scrapy.settings import Settings
 from text_tables import cases
@@ -19,7 +18,6 @@ from webcrawl.hive.membership.connection import (
     client_of,
     close,
     fatal_error_of,
-    replica_warning,
 )
 
 
@@ -132,10 +130,10 @@ async def test_the_address_of_a_hives_own_redis_stays_out_of_its_settings(server
     assert hive_name(settings) == HERE
 
 
-async def checked_for_leases(url, lease_secs):
+async def checked_for_leases(url):
     client = client_of(Settings({"REDIS_URL": url}))
     try:
-        await check_for_leases(client, lease_secs)
+        await check_for_leases(client)
     finally:
         await close(client)
 
@@ -144,24 +142,24 @@ async def checked_for_leases(url, lease_secs):
 async def test_a_redis_that_drops_keys_when_it_is_full_is_one_sentence(server):
     with server.client() as client:
         client.config_set("maxmemory-policy", "allkeys-lru")
-        await checked_for_leases(server.url, 60)  # it is never full
+        await checked_for_leases(server.url)  # it is never full
         client.config_set("maxmemory", "100mb")
         with pytest.raises(
             FatalError, match=r"has maxmemory-policy allkeys-lru, .*: set maxmemory-policy n"
         ):
-            await checked_for_leases(server.url, 60)
+            await checked_for_leases(server.url)
         client.config_set("maxmemory-policy", "noeviction")
-        await checked_for_leases(server.url, 60)
+        await checked_for_leases(server.url)
 
 
 async def test_a_cluster_of_which_one_master_drops_keys_when_it_is_full_is_one_sentence(redis_of):
     cluster = redis_of(kind=Cluster, hive="web")
-    await checked_for_leases(cluster.url, 60)
+    await checked_for_leases(cluster.url)
     with cluster.master.client() as client:  # the URL names another one
         client.config_set("maxmemory-policy", "allkeys-lru")
         client.config_set("maxmemory", "100mb")
     with pytest.raises(FatalError, match="has maxmemory-policy allkeys-lru"):
-        await checked_for_leases(cluster.url, 60)
+        await checked_for_leases(cluster.url)
 
 
 @pytest.mark.cures("set REDIS_URL to redis+cluster://HOST:PORT.")
@@ -175,14 +173,6 @@ async def test_a_url_of_one_server_that_names_a_node_of_a_cluster_is_one_sentenc
         await talked(REDIS_URL=url.replace("redis:", "redis+cluster:").removesuffix("/0"))
         == b"\xff"
     )
-
-
-async def test_a_lease_too_short_for_the_network_is_one_sentence(server):
-    with RedisProxy(server.socket) as way:
-        way.late_secs = 0.1  # each way
-        with pytest.raises(FatalError, match=r"HIVE_LEASE_SECS 2 is too short: .* at least \d"):
-            await checked_for_leases(way.url, 2)
-        await checked_for_leases(way.url, 60)
 
 
 async def test_a_redis_that_does_not_answer_ends_with_one_sentence():
@@ -260,39 +250,4 @@ async def test_a_drone_refused_for_lack_of_replicas_asks_the_sentinels_again(red
     await client.set("a", 3)
     with three.client() as other:
         assert other.get("a") == "3"
-    await close(client)
-
-
-@cases(
-    "more lease_secs warning",
-    """
-        ()                                          | 10 | accepts writes when it is cut off
-        ("--min-replicas-to-write", "1")            | 10 | accepts writes for 10 s after it is cut
-        ("--min-replicas-to-write", "1")            | 20 | None
-        ("--min-replicas-to-write", "1", "--min-replicas-max-lag", "3") | 6  | None
-        ("--min-replicas-to-write", "1", "--min-replicas-max-lag", "3") | 4  | max-lag 2 on each
-        ("--min-replicas-to-write", "1", "--rename-command", "CONFIG", "") | 10 | GET hides it
-        ("--rename-command", "CONFIG", "")          | 10 | accepts writes when it is cut off
-    """,
-)
-async def test_a_master_that_writes_without_replicas_is_named(redis_of, more, lease_secs, warning):
-    server = redis_of("one", port=True, more=more)
-    sentinel = redis_of("watch", kind=Sentinel, server=server)
-    said = []
-    for url in (server.tcp_url, sentinel.url):
-        client = client_of(Settings({"REDIS_URL": url}))
-        said.append(await replica_warning(client, lease_secs))
-        await close(client)
-    assert said[0] == ""
-    assert warning in said[1] if warning else said[1] == ""
-
-
-async def test_a_service_that_answers_config_get_with_nothing_is_taken_for_one_that_refuses(
-    redis_of,
-):
-    server = redis_of("one", port=True, more=("--min-replicas-to-write", "1"))
-    client = client_of(Settings({"REDIS_URL": redis_of("two", kind=Sentinel, server=server).url}))
-    client.set_response_callback("CONFIG GET", lambda *_, **__: {})  # as from such a service
-    said = await replica_warning(client, 10)
-    assert said == "min-replicas-max-lag should be at most 5, but CONFIG GET hides it."
     await close(client)

@@ -8,7 +8,6 @@ from itertools import zip_longest
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import replace
 from scrapy.settings import Settings
 
 from webcrawl.clock import now
@@ -18,7 +17,7 @@ from webcrawl.errors import FatalError, UnreachableError
 from webcrawl.hive.launch.crawl_stats import stats_of
 from webcrawl.hive.launch.supervisor import held_locks
 from webcrawl.hive.membership.asking import ask_hive
-from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, replica_warning
+from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.membership import Beat, Membership
 from webcrawl.hive.membership.report import DroneFigures, drone_name
@@ -54,17 +53,13 @@ class DroneStatus(msgspec.Struct, frozen=True):
 
 
 class HiveStatus(msgspec.Struct, frozen=True):
-    """Status of a hive, *secs* after its start; *orphans* counts the shards without a drone.
-
-    *warning* says what is wrong with its Redis, or is "".
-    """
+    """Status of a hive, *secs* after its start; *orphans* counts the shards without a drone."""
 
     secs: float
     shards: int
     orphans: int
     drones: Sequence[DroneStatus]
     note: str = ""
-    warning: str = ""
 
 
 def status_of(beat: Beat) -> HiveStatus:
@@ -114,7 +109,6 @@ def table(name: str, status: HiveStatus) -> list[str]:
     width = max(len(drone.name) for drone in drones)
     return [
         headline,
-        *filter(None, [status.warning]),
         " " * width + "".join(f"{name:>{wide}}" for name, wide in _COLUMNS.items()),
         *(line for drone in drones for line in _rows_of(drone, width)),
     ]
@@ -152,8 +146,7 @@ async def look(client: RedisClient, keys: Keys) -> HiveStatus:
     beat = await membership.look()
     if not beat.state.born:
         raise FatalError(f"There is no hive {keys.name} in this Redis.")
-    warning = await replica_warning(client, beat.state.lease_secs)
-    return replace(status_of(beat), warning=warning)
+    return status_of(beat)
 
 
 async def find_status(name: str, settings: Settings) -> HiveStatus:

@@ -21,7 +21,6 @@ after which a call can be repeated later.
 from __future__ import annotations
 
 import asyncio
-import math
 import socket
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
@@ -46,7 +45,6 @@ from redis.exceptions import (
 )
 from scrapy.settings import BaseSettings
 
-from webcrawl.clock import now
 from webcrawl.configuration.secrets import masked_error
 from webcrawl.configuration.values import whole_number
 from webcrawl.errors import FatalError, UnreachableError
@@ -63,10 +61,6 @@ _PORT = 6379
 _SENTINEL_PORT = 26379
 #: The longest wait for an answer. A server that is up takes milliseconds.
 TIMEOUT_SECS = 5.0
-# The answer time of Redis is the shortest of several tries. A lease must last at least this many
-# answers: a heartbeat makes two calls in a quarter of a lease, and other calls need as many.
-_TIMED_TRIES = 3
-_MIN_ANSWERS_PER_LEASE = 16
 #: Seconds between two tries while Redis is down.
 RETRY_SECS = 1.0
 # Parameters that scrapy-redis needs for its own blocking client; they are ignored here.
@@ -111,8 +105,8 @@ async def check(client: RedisClient) -> None:
         )
 
 
-async def check_for_leases(client: RedisClient, lease_secs: float) -> None:
-    """Raise FatalError if Redis may evict leases, or is too slow for leases of *lease_secs*.
+async def check_for_leases(client: RedisClient) -> None:
+    """Raise FatalError if Redis may evict leases.
 
     Raises one of UNREACHABLE if Redis does not answer.
     """
@@ -123,17 +117,6 @@ async def check_for_leases(client: RedisClient, lease_secs: float) -> None:
                 f"The Redis at REDIS_URL has maxmemory-policy {policy}, so it deletes leases and "
                 "links when its memory is full: set maxmemory-policy noeviction."
             )
-
-    answer_secs = math.inf
-    for _ in range(_TIMED_TRIES):
-        started_at = now()
-        await client.execute_command("TIME")
-        answer_secs = min(answer_secs, now() - started_at)
-    if lease_secs < _MIN_ANSWERS_PER_LEASE * answer_secs:
-        raise FatalError(
-            f"HIVE_LEASE_SECS {lease_secs:g} is too short: Redis answers in {answer_secs:.2g} s, "
-            f"so it must be at least {math.ceil(_MIN_ANSWERS_PER_LEASE * answer_secs)}."
-        )
 
 
 def reason_of(error: Exception) -> str:
@@ -165,7 +148,7 @@ def fatal_error_of(error: Exception) -> FatalError:
             f"Redis refuses the user or password in REDIS_URL or REDIS_PARAMS: {reason}."
         )
     if "WRONGTYPE" in reason:
-        return FatalError(f"{trouble_of(error)}.")
+        return FatalError(f"A Redis key of the hive has a value of another type: {reason}.")
     if "NOREPLICAS" in reason:
         return UnreachableError(
             "The Redis at REDIS_URL refuses writes without its replicas: start them."
@@ -175,17 +158,6 @@ def fatal_error_of(error: Exception) -> FatalError:
     return error_class(
         f"Redis at REDIS_URL does not answer ({reason}): start it, or correct the URL."
     )
-
-
-def trouble_of(error: Exception) -> str:
-    """Say why Redis cannot be used, as a clause, from *error*, one of UNREACHABLE."""
-    reason = reason_of(error)
-    if "WRONGTYPE" in reason:
-        return (
-            f"A Redis key of the hive has a value of another type ({reason}): delete the one whose "
-            "type is not as in docs/reference/formats.md"
-        )
-    return f"Redis cannot be reached: {reason}"
 
 
 async def servers(client: Any) -> str:
@@ -227,33 +199,6 @@ def can_fail_over(client: RedisClient) -> bool:
 def _sentinel_pool(client: RedisClient) -> SentinelConnectionPool | None:
     pool = getattr(client, "connection_pool", None)
     return pool if isinstance(pool, SentinelConnectionPool) else None
-
-
-async def replica_warning(client: RedisClient, lease_secs: float) -> str:
-    """Return what is wrong with the replicas that a master behind sentinels needs for a write.
-
-    Without its replicas it must soon refuse writes, because another master may have taken its
-    place. Returns "" if all is well. Raises one of UNREACHABLE.
-    """
-    if _sentinel_pool(client) is None:
-        return ""
-    # A master that is cut off must refuse writes before leases can end at another master.
-    max_lag = max(1, int(lease_secs / 2))
-    when = "when"
-    # These fields are there only if the master needs replicas.
-    if "min_slaves_good_slaves" in await client.execute_command("INFO", "replication"):
-        try:
-            values = await client.execute_command("CONFIG GET", "min-replicas-max-lag")
-            lag = int(values["min-replicas-max-lag"])
-        except (KeyError, ResponseError):  # as from managed services
-            return f"min-replicas-max-lag should be at most {max_lag}, but CONFIG GET hides it."
-        if lag <= max_lag:
-            return ""
-        when = f"for {lag} s after"
-    return (
-        f"The Redis master accepts writes {when} it is cut off from its replicas: set "
-        f"min-replicas-to-write 1 and min-replicas-max-lag {min(3, max_lag)} on each server."
-    )
 
 
 def client_at(url: str, **params: Any) -> RedisClient:
