@@ -4,23 +4,21 @@ Sockets notice only connections: names are not looked up at sockets of ours. The
 engine's own network, if it has one, notice every packet.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import select
 import socket
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
-from webcrawl.render.engine import Answer, Engine, Pass, Subresource
-from webcrawl.render.isolation import packets_of
-from webcrawl.render.scripts import read_script
+from webcrawl.render.engine import Answer, Pass
 
 # Browsers trust this host without TLS, so it may have a service worker. Nothing is sent there.
 _SITE = "http://localhost/"
 _HTML = [("Content-Type", "text/html; charset=utf-8")]
 _SCRIPT = [("Content-Type", "text/javascript")]
-_ATTEMPTS = read_script("attempts.js")
+_HERE = Path(__file__).parent
+_ATTEMPTS = (_HERE / "attempts.js").read_text()
 # Names of the attempts in the script; each attempt has a port of its own.
 _NAMES = re.findall(r"^    (\w+): at =>", _ATTEMPTS, re.MULTILINE)
 _PLACES = [
@@ -31,14 +29,14 @@ _PLACES = [
 _WAIT_SECS = 0.25
 
 
-def reached_by(engine: Engine) -> list[str]:
+def reached_by(engine):
     """Return the attempts that reached a socket, and the packets that left the engine.
 
     Each attempt of the page's script aims at a port of its own, on which sockets of ours wait.
     [] is good. *engine* was started, and has to be replaced afterwards. Takes about two seconds.
     """
     with ExitStack() as sockets:
-        listeners: dict[socket.socket, str] = {}
+        listeners = {}
         ports = dict.fromkeys(_NAMES, 0)
         for name in _NAMES:
             for family, host, kind in _PLACES:
@@ -50,14 +48,14 @@ def reached_by(engine: Engine) -> list[str]:
                     listeners[one] = name
                     if kind is socket.SOCK_STREAM:
                         one.listen()
-        reached: set[str] = set()
+        reached = set()
 
-        def look(secs: float) -> None:
+        def look(secs):
             """Note which sockets are reached, and wait up to *secs* for the first."""
             for one in select.select([*listeners], [], [], secs)[0]:
                 reached.add(listeners.pop(one))
 
-        def answer_of(asked: Subresource) -> Answer | None:
+        def answer_of(asked):
             """Answer the requests of the page; it asks for ``wait`` to give attempts some time."""
             path, _mark, query = asked.url.removeprefix(_SITE).partition("?")
             if path == "wait":
@@ -66,7 +64,7 @@ def reached_by(engine: Engine) -> list[str]:
             if path == "redirect":
                 return Answer(302, [("Location", f"http://{query}/")], b"")
             if path == "worker.js":
-                return Answer(200, _SCRIPT, read_script("worker.js").encode())
+                return Answer(200, _SCRIPT, (_HERE / "attempts_worker.js").read_bytes())
             return None
 
         script = f"({_ATTEMPTS})({json.dumps(ports)});"
@@ -79,3 +77,10 @@ def reached_by(engine: Engine) -> list[str]:
     if packets:
         found.append(f"{packets} packets")
     return found
+
+
+def packets_of(pid):
+    """How many packets were sent in the network namespace of process *pid*."""
+    # Two lines of headings, then "interface: ..." with the packets sent in the tenth column.
+    counters = Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]
+    return sum(int(line.partition(":")[2].split()[9]) for line in counters)
