@@ -114,8 +114,8 @@ def test_a_drone_waits_for_the_store_without_shards_and_says_so(tmp_path):
         redis://127.0.0.1:1 | ITEM_PIPELINES={"webcrawl.pipelines.redis_pages.RedisPages": 1} | 6
         redis+cluster://127.0.0.1:1             | HIVE=t       | 6
         redis+sentinel://127.0.0.1:1/hive/0     | HIVE=t       | 6
-        redis://no-such-host.invalid:1          | HIVE=t       | 2
-        redis+cluster://no-such-host.invalid:1  | HIVE=t       | 2
+        redis://no-such-host.invalid:1          | HIVE=t       | 6
+        redis+cluster://no-such-host.invalid:1  | HIVE=t       | 6
     """,
 )
 def test_at_its_first_start_a_crawl_ends_with_a_code_for_what_is_wrong(tmp_path, url, given, code):

@@ -26,7 +26,7 @@ from webcrawl.hive.free_shards import FreeShards
 from webcrawl.hive.membership.connection import UNREACHABLE, reason_of
 from webcrawl.hive.membership.membership import Beat, Owner
 from webcrawl.hive.parts import DroneParts
-from webcrawl.hive.publication import Publication, pages_of
+from webcrawl.hive.publication import Publication
 from webcrawl.hive.store.checkpoint_files import LocalRecord
 
 logger = logging.getLogger(__name__)
@@ -200,7 +200,6 @@ class Adoption:
         shard.join("outbox", outbox)
         shard.join("inbox", inbox)
         self._process.parts.lifecycle.adopt(shard, forgets=forgets, rival_secs=rival_secs)
-        self._publication.published_pages[number] = pages_of(shard)
         if inbox.knows_all_seeds:
             shard.feeder.has_all_seeds = True
 

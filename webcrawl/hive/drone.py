@@ -41,7 +41,6 @@ from webcrawl.hive.membership.connection import (
     RETRY_SECS,
     TIMEOUT_SECS,
     UNREACHABLE,
-    UnknownHostError,
     check,
     check_for_leases,
     close,
@@ -233,24 +232,17 @@ class Drone:
     async def _has_living_others(self, fixed: str, lease_secs: float) -> bool:
         """Return whether other drones are alive whose fixed settings do not have the hash *fixed*.
 
-        A drone that was killed seems to be alive for up to *lease_secs*, but it sends no heartbeat.
+        The lease of a drone that was killed ends within *lease_secs*.
         """
         until = now() + lease_secs
-        first_reports: dict[str, Report | None] = {}
         while True:
             _, beat = await self._reach("hive_redis", self._enter_redis, waits=True)
-            others = {
-                drone: report
+            has_others = any(
+                drone != self.parts.name and (report is None or report.settings[0] != fixed)
                 for drone, report in beat.reports.items()
-                if drone != self.parts.name and (report is None or report.settings[0] != fixed)
-            }
-            has_beaten = any(
-                report != first_reports.setdefault(drone, report)
-                for drone, report in others.items()
             )
-            # The other drones are gone, or one has sent a heartbeat, or a lease should have ended.
-            if not others or has_beaten or now() > until:
-                return bool(others)
+            if not has_others or now() > until:
+                return has_others
             await asyncio.sleep(self._joining_secs)
 
     async def _enter_redis(self) -> tuple[HiveState, Beat]:
@@ -277,7 +269,7 @@ class Drone:
         while True:
             try:
                 result = await enter()
-            except (UnreachableError, UnknownHostError, StoreAwayError) as error:
+            except (UnreachableError, StoreAwayError) as error:
                 if not waits:
                     raise
                 if is_cancelled():  # and ``enter`` has not passed it on

@@ -14,7 +14,7 @@ from webcrawl.hive.adoption import Adoption
 from webcrawl.hive.bus.outbox import outbox_of
 from webcrawl.hive.membership.membership import Beat
 from webcrawl.hive.parts import DroneParts
-from webcrawl.hive.publication import Publication, pages_of
+from webcrawl.hive.publication import Publication
 from webcrawl.wording import counted
 
 logger = logging.getLogger(__name__)
@@ -116,12 +116,10 @@ class ShardExchange:
         takes_requests = any(outbox_of(hive.directory(number)).has_requests for number in lost)
         given_up = {*holding.leases} if takes_requests else {*lost}
         abandoned = [shard for shard in hive.shards if shard.number in given_up]
-        published = (self._publication.published_pages[shard.number] for shard in abandoned)
         logger.error(
-            "The shards %s were lost to other drones: about %s of %s, fetched since the last "
-            "published checkpoint, are discarded and will be fetched again",
+            "The shards %s were lost to other drones: what was fetched for %s since the last "
+            "published checkpoint is discarded and will be fetched again",
             ", ".join(map(str, sorted(lost))),
-            counted(sum(map(pages_of, abandoned)) - sum(published), "page"),
             counted(len(given_up), "shard"),
         )
         hive.sender.forget()

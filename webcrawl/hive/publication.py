@@ -7,8 +7,6 @@ import contextlib
 import logging
 from collections.abc import Collection
 
-from webcrawl.crawl.figures.counts import Counts
-from webcrawl.crawl.shard.shard import Shard
 from webcrawl.hive.membership.connection import UNREACHABLE
 from webcrawl.hive.parts import DroneParts
 from webcrawl.hive.store.upload import SupersededError
@@ -20,11 +18,6 @@ logger = logging.getLogger(__name__)
 # How many shards are transferred to or from the store at a time. Each request to an object store is
 # slow, and heartbeats in the store must not have to wait for a free thread.
 _MAX_TRANSFERS = 4
-
-
-def pages_of(shard: Shard) -> int:
-    """Return the number of pages of *shard*, by any drone."""
-    return Counts.of(shard.frontier.counts.crawl).pages
 
 
 class Publication:
@@ -39,8 +32,6 @@ class Publication:
         self._releasing: set[int] = set()
         # Those of them whose last checkpoint is in the store.
         self._released: set[int] = set()
-        #: By shard, how many pages its last published checkpoint has.
-        self.published_pages: dict[int, int] = {}
 
     async def release(self, numbers: Collection[int]) -> set[int]:
         """Publish a last checkpoint of the idle shards *numbers*, so that others can take them.
@@ -92,7 +83,6 @@ class Publication:
 
             # Read before the upload, during which the shard continues.
             token = holding.leases[number]
-            pages = pages_of(shard)
             try:
                 sequence = await asyncio.to_thread(
                     self._hive.store.publish,
@@ -118,7 +108,6 @@ class Publication:
                 )
                 return
         published[number] = token, sequence
-        self.published_pages[number] = pages
         if is_released:
             self._released.add(number)
 

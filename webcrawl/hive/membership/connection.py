@@ -21,7 +21,6 @@ after which a call can be repeated later.
 from __future__ import annotations
 
 import asyncio
-import socket
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
@@ -126,14 +125,10 @@ def reason_of(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-class UnknownHostError(FatalError):
-    """A FatalError caused by a host name in REDIS_URL that does not exist, at least for now."""
-
-
 def fatal_error_of(error: Exception) -> FatalError:
     """Return the error to raise if Redis cannot be used because of *error*, one of UNREACHABLE.
 
-    Only an UnreachableError or UnknownHostError may go away by itself.
+    Only an UnreachableError may go away by itself.
     """
     reason = reason_of(error)
     # The error and its causes, down to that of the operating system.
@@ -153,9 +148,7 @@ def fatal_error_of(error: Exception) -> FatalError:
         return UnreachableError(
             "The Redis at REDIS_URL refuses writes without its replicas: start them."
         )
-    is_unknown = any(getattr(cause, "errno", 0) == socket.EAI_NONAME for cause in causes)
-    error_class = UnknownHostError if is_unknown else UnreachableError
-    return error_class(
+    return UnreachableError(
         f"Redis at REDIS_URL does not answer ({reason}): start it, or correct the URL."
     )
 

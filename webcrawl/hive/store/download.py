@@ -7,7 +7,6 @@ parallel.
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import zlib
@@ -29,8 +28,6 @@ from webcrawl.hive.store.checkpoint_files import (
 from webcrawl.hive.store.upload import HOSTS, digest_of
 from webcrawl.storage.atomic import make_directory, sync_path
 from webcrawl.storage.object_store import ObjectStore, is_plain
-
-logger = logging.getLogger(__name__)
 
 # How many objects are read in parallel. Each takes as much memory as a pack.
 _WORKERS = 4
@@ -87,13 +84,6 @@ class Download:
             for piece in pieces:
                 by_object.setdefault(piece.name, []).append((path, offset, piece))
                 offset += piece.size
-
-        if unchecked := sum(piece.checksum is None for _, _, piece in whole_files):
-            logger.warning(
-                "%d of %d files of the checkpoint %s are from an earlier version and have no "
-                "checksums: damage in them cannot be detected",
-                *(unchecked, len(published.files), self._checkpoint),
-            )
 
         _in_parallel(self._fetch_file, whole_files)
         _in_parallel(lambda name: self._write_parts(f"{folder}/{name}", by_object[name]), by_object)
