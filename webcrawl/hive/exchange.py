@@ -107,7 +107,7 @@ class ShardExchange:
         await hive.membership.release(leases, taker=taker)
 
     def abandon(self, lost: Collection[int]) -> None:
-        """Give up the shards *lost*, which other drones hold or may hold.
+        """Give up the shards *lost*, which other drones hold or may hold by now.
 
         All shards are given up if the outbox of a lost one may have Requests from their pages.
         """
@@ -117,8 +117,9 @@ class ShardExchange:
         given_up = {*holding.leases} if takes_requests else {*lost}
         abandoned = [shard for shard in hive.shards if shard.number in given_up]
         logger.error(
-            "The shards %s were lost to other drones: what was fetched for %s since the last "
-            "published checkpoint is discarded and will be fetched again",
+            "The shards %s were lost to other drones, or their claims in HIVE_STORE were: what was "
+            "fetched for %s since the last published checkpoint is discarded and will be fetched "
+            "again",
             ", ".join(map(str, sorted(lost))),
             counted(len(given_up), "shard"),
         )

@@ -24,7 +24,7 @@ def test_an_older_claim_is_refused_and_a_newer_one_ends_it(store):
     assert store.claim({0: 5}, "a") == {0: 0}
     assert store.claim({0: 4}, "b") == {}
     assert store.claim({0: 9}, "b") == {0: 5}
-    assert store.beat("a", {}) == {0: 9}
+    assert store.beat("a") == {0: 9}
     assert [store.claimant(0, token) for token in (4, 5, 9)] == ["", "", "b"]
 
 
@@ -38,7 +38,7 @@ def test_a_renewal_costs_three_requests_however_many_shards_are_claimed(store):
             return getattr(objects, name)
 
     objects, store._objects = store._objects, Counted()
-    assert len(store.beat("a", {})) == 512
+    assert len(store.beat("a")) == 512
     assert calls == ["read", "write", "names"]
 
 
@@ -52,7 +52,7 @@ def test_other_objects_among_the_claims_are_ignored(store, tmp_path):
     store.claim({0: 5}, "a")
     for name in ("0-9.1a2b.tmp", "README", "0-x", "-1-2", "1-"):
         (tmp_path / "store/claims" / name).touch()
-    assert store.beat("a", {}) == {0: 5}
+    assert store.beat("a") == {0: 5}
 
 
 def test_a_heartbeat_differs_from_all_of_earlier_processes(tmp_path, store):
@@ -60,19 +60,6 @@ def test_a_heartbeat_differs_from_all_of_earlier_processes(tmp_path, store):
     for _ in range(3):
         process = CheckpointStore(url=str(tmp_path / "store"))
         for _ in range(3):
-            process.beat("a", {})
+            process.beat("a")
             beats |= {*process.heartbeats_of(["a", "b"]).items()}
     assert len(beats) == 9
-
-
-def test_claims_that_were_lost_are_made_again_a_few_with_each_heartbeat(store, tmp_path):
-    leases = dict.fromkeys(range(20), 5)
-    store.claim(leases, "a")
-    for path in (tmp_path / "store/claims").iterdir():
-        path.unlink()
-    store.claim({3: 9, 4: 4}, "b")
-    seen = [store.beat("a", leases) for _ in range(4)]
-    assert seen[0] == {3: 9, 4: 4}
-    assert [len(claims) for claims in seen] == [2, 9, 17, 20]
-    assert seen[3] == leases | {3: 9}
-    assert [store.claimant(3, 9), store.claimant(3, 5), store.claimant(4, 5)] == ["b", "", "a"]

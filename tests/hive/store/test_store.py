@@ -389,7 +389,7 @@ def test_drones_that_found_a_hive_in_a_directory_at_once_agree(tmp_path):
 def test_a_drone_shows_in_the_store_that_it_is_alive(store):
     seen = []
     for _ in range(3):
-        store.beat("a-1", {})
+        store.beat("a-1")
         seen.append(store.heartbeats_of(["a-1", "b-2"]))
     assert all(found.keys() == {"a-1"} for found in seen)
     assert len({found["a-1"] for found in seen}) == 3
@@ -410,7 +410,7 @@ def test_an_emptied_store_does_not_pass_for_a_new_one(store, shard, has_checkpoi
     for use in (
         lambda: store.find_newest(0),
         lambda: shard.save(store),
-        lambda: store.beat("a-1", {}),
+        lambda: store.beat("a-1"),
         lambda: store.enter(FACTS, LIST, may_be_new=False),
     ):
         with refused(r"has no hive\.json: it is not mounted"):

@@ -76,7 +76,7 @@ _LATE = re.compile(
     r" has expired \((?:the process did not run for |Redis or HIVE_STORE answered too late\))"
     r"|The leases expired while Redis changed"
     r"|Not published: "
-    r"| were lost to other drones: "
+    r"| were lost to other drones, "
 )
 # What it says of a checkpoint: that not all of it is in the store, and that it was made.
 _IN_PART = " uploaded to HIVE_STORE; the others follow"

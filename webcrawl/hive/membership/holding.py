@@ -55,9 +55,8 @@ class Holding:
     _trusted_since: float = -math.inf
     # Until when no other drone can hold the shards according to the claims in the store.
     _claimed_until: float = 0.0
-    # From when on readings of the claims count. A drone whose claim was lost, too, has noticed it
-    # by then, because it may contact hosts only for the time of a lease after its last reading.
-    _claims_trusted_since: float = -math.inf
+    # The leases without a claim in the store at the last reading.
+    _unclaimed: set[tuple[int, int]] = dataclasses.field(default_factory=set)
 
     def is_valid(self) -> bool:
         """Return whether the leases are valid, so that no other drone can hold the shards."""
@@ -72,15 +71,13 @@ class Holding:
         return self._renewed_since + self.lease_secs < now() < self._renewed_until
 
     @property
-    def trusts_claims(self) -> bool:
-        """Whether all claims of this drone were in the store at the last readings."""
-        return now() >= self._claims_trusted_since
-
-    @property
     def superseded(self) -> set[int]:
-        """The held shards that have a newer token in the store."""
-        leases = self.leases.items()
-        return {number for number, token in leases if self.newest.get(number, 0) > token}
+        """The held shards that have a newer token in the store, or whose claim it has lost."""
+        return {
+            number
+            for number, token in self.leases.items()
+            if self.newest.get(number, 0) > token or (number, token) in self._unclaimed
+        }
 
     def record_tokens(self, tokens: Mapping[int, int]) -> None:
         """Record that the store has *tokens* of shards."""
@@ -99,21 +96,17 @@ class Holding:
         """Record a heartbeat in the store that began at *started_at*, and the newest *claims*.
 
         It is ignored if *is_redis_up*, or if the leases have expired meanwhile. Unless the claims
-        are those of all *leases* held then, they do not extend the leases. If the store has lost
-        one, it is made again, and claims count only a lease time after all are there.
+        are those of all *leases* held then, they do not extend the leases.
         """
         self.record_tokens(claims)
         with self._lock:
             end = started_at + self.lease_secs
-            # The first case: the store lacks claims of held shards. The second: it has exactly
-            # these. In any other case a shard has a newer claim, so nothing is extended.
-            if any(claims.get(number, 0) < token for number, token in leases.items()):
-                self._claims_trusted_since = math.inf
-            elif leases.items() <= claims.items():
-                self._claims_trusted_since = min(self._claims_trusted_since, end)
-                if started_at >= self._claims_trusted_since:
-                    self._claimed_until = end
-                    self._extend()
+            self._unclaimed = {
+                lease for lease in leases.items() if claims.get(lease[0], 0) < lease[1]
+            }
+            if leases.items() <= claims.items():
+                self._claimed_until = end
+                self._extend()
             if not is_redis_up and self.is_valid():
                 self.valid_until = self._end_of(end)
 

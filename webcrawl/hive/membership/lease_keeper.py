@@ -43,14 +43,13 @@ class LeaseKeeper:
     """Renews the lease of one drone and sends its heartbeats, in a thread.
 
     Only *membership* uses *client*. *holding* is the drone's. *fail* is called with unexpected
-    exceptions. *beat_in_store* writes a heartbeat to HIVE_STORE, returns the newest claims there,
-    and makes those of its argument again that are missing, shards with their tokens. It blocks and
-    may raise OSError.
+    exceptions. *beat_in_store* writes a heartbeat to HIVE_STORE, and returns the newest claims
+    there. It blocks and may raise OSError.
     """
 
     client: RedisClient
     membership: Membership
-    beat_in_store: Callable[[Mapping[int, int]], Mapping[int, int]]
+    beat_in_store: Callable[[], Mapping[int, int]]
     holding: Holding
     fail: Callable[[Exception], object]
     _thread: threading.Thread | None = None
@@ -147,13 +146,13 @@ class LeaseKeeper:
         While Redis is away, the leases stay valid as long as no heartbeat is late. After a late
         one, other drones may hold the shards, so only Redis can make the leases valid again.
         """
-        # Without claims of shards, there is nothing to repeat or compare.
+        # Without claims of shards, there is nothing to compare.
         leases = {**self.holding.leases} if self.holding.needs_claims else {}
         started_at = now()
         try:
             # A store that hangs must not stop the renewals in Redis.
             claims = await asyncio.wait_for(
-                asyncio.to_thread(self.beat_in_store, leases), self.holding.lease_secs / 2
+                asyncio.to_thread(self.beat_in_store), self.holding.lease_secs / 2
             )
         except OSError as error:
             failure = f"HIVE_STORE cannot be reached: {reason_of(error)}"
@@ -161,8 +160,6 @@ class LeaseKeeper:
             self._failure = "; ".join(filter(None, (self._failure, failure)))
             return
         self.holding.record_store_beat(started_at, leases, claims, is_redis_up=is_redis_up)
-        if not self.holding.trusts_claims:
-            self._failure = "HIVE_STORE has lost its claims, which are made again"
 
     def _log_expiry(self) -> None:
         """Log once that the leases have expired, and why."""

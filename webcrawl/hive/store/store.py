@@ -69,8 +69,6 @@ from webcrawl.storage.object_store import ObjectStore
 
 # How many times to try a fetch, if objects are deleted meanwhile.
 _MAX_TRIES = 10
-# How many missing claims are made again with a heartbeat, which must not take long.
-_MAX_REPEATED_CLAIMS = 8
 # Size limit of a JSON file: a shard has thousands of files, with a few hundred bytes of JSON each.
 _MAX_JSON = 1 << 28
 _HIVE = "hive.json"
@@ -172,20 +170,15 @@ class CheckpointStore:
 
     # --- heartbeats and claims
 
-    def beat(self, drone: str, leases: Mapping[int, int]) -> dict[int, int]:
+    def beat(self, drone: str) -> dict[int, int]:
         """Write a heartbeat of *drone*, so that other drones see it without Redis.
 
-        Returns the token of the newest claim of each shard. Those of *leases*, shards of the drone
-        with their tokens, that the store has lost are then made again, a few at a time.
+        Returns the token of the newest claim of each shard.
         """
         self._check_not_empty()
         # The time, and not a count: it is never the last one of an earlier process.
         self._objects.write(f"alive/{drone}", b"%f" % wall_time())
-        claims = self.claims()
-        lost = [(shard, token) for shard, token in leases.items() if claims.get(shard, 0) < token]
-        for shard, token in lost[:_MAX_REPEATED_CLAIMS]:
-            self._objects.create(_claim_name(shard, token), drone.encode())
-        return claims
+        return self.claims()
 
     def heartbeats_of(self, drones: Iterable[str]) -> dict[str, str]:
         """Return the last heartbeat of each of *drones* that has written one."""
