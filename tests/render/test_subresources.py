@@ -1,12 +1,9 @@
 """What is sent for a page, compared with what browsers send."""
 
-from urllib.parse import urljoin
-
-from msgspec.structs import replace
 from text_tables import cases, each, words
 
 from webcrawl.render.engine import Subresource
-from webcrawl.render.subresources import redirect, subresource_of
+from webcrawl.render.subresources import subresource_of
 
 URL = "http://b.test/data"
 
@@ -52,31 +49,3 @@ def test_fields_have_bounds(fields, size, is_sent):
     asked = sent(Accept="*/*", **own)
     assert isinstance(asked, Subresource) == is_sent
     assert is_sent or asked == "too many header fields"
-
-
-@cases(
-    "kind location",
-    """
-    script | http://c.test/y
-    style  | /y
-    xhr    | /y
-    """,
-)
-def test_redirects_without_origin_are_followed(kind, location):
-    asked = Subresource(URL, kind, fields=(("accept", "*/*"),))
-    assert redirect(asked, location) == replace(asked, url=urljoin(URL, location))
-
-
-@cases(
-    "facts location",
-    """
-    # Only a browser can tell which Origin is sent, and whether a preflight comes first.
-    {}                                                | http://c.test/y
-    {"kind": "script", "origin": "http://a.test"}     | /y
-    {"fields": (("x-own", "1"),)}                     | /y
-    {"method": "OPTIONS", "origin": "http://a.test"}  | /y
-    {}                                                | data:,x
-    """,
-)
-def test_other_redirects_are_left_to_the_next_pass(facts, location):
-    assert redirect(Subresource(**{"url": URL, "kind": "xhr", **facts}), location) is None

@@ -27,13 +27,11 @@ from webcrawl.configuration.decoding import UndecodableError
 from webcrawl.frontier import Entry, Supply, key
 from webcrawl.frontier.admission import Gate
 from webcrawl.net.guard import PRIVATE_ADDRESS
-from webcrawl.net.outcomes import REDIRECTS
 from webcrawl.render.answers import answer_of
 from webcrawl.render.candidates import SAMPLES, Verdicts, outline_of
 from webcrawl.render.engine import Answer, Pass, Rendering, Subresource
 from webcrawl.render.remote import RemoteSubresources, Tell, Wanted, decode
 from webcrawl.render.store import RenderStore, SavedPage
-from webcrawl.render.subresources import redirect
 from webcrawl.render.worker import RenderWorker
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import domain_of
@@ -308,16 +306,12 @@ class Passes:
         if sent is None:  # no page waits for it any more
             self.on_end(number, page_url, was_sent=was_sent)
             return
-        target = None  # the request to which the answer redirects
         if answer is None:
             # Other outcomes would be the same in the turns of other pages.
             owner = page_url if outcome == PRIVATE_ADDRESS else ""
             ended = self.store.refuse(number, outcome, owner)
         else:
             ended = self.store.answer(number, answer, page_url, at)
-            location = next((v for n, v in answer.headers if n.lower() == "location"), "")
-            if location and answer.status in REDIRECTS:
-                target = redirect(sent, location)
         # Pages that have got this answer.
         for needing in self.store.pages_needing(ended, answered=True):
             page = self._pages.get(needing)
@@ -326,8 +320,6 @@ class Passes:
             elif not page.is_ready:
                 page.pending &= self.store.pending_of(needing)
                 page.is_denied |= outcome in _DENIALS
-                if target is not None:
-                    self._need(needing, page, [target])
                 self._check(needing, page)
         # Pages that have not: the request is submitted again in their turn.
         waiting = self.store.pages_needing(number, answered=False)

@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from msgspec.structs import replace
-
 from webcrawl.render.engine import Kind, Subresource
-from webcrawl.urls import normalize, origin_of
+from webcrawl.urls import origin_of
 
 # Fields that say who the crawl is, change what an answer is, or are no part of a script's request.
 _NOT_SENT = re.compile(
@@ -47,21 +45,6 @@ def subresource_of(url: str, kind: Kind, headers: Mapping[str, str]) -> Subresou
         method="OPTIONS" if is_preflight else "GET",
         referer=headers.get("Referer", ""),
     )
-
-
-def redirect(subresource: Subresource, location: str) -> Subresource | None:
-    """Return the request for *location*, to which an answer redirects.
-
-    None if that is not a URL, or if only a browser can tell the request: one with Origin, or to
-    which a preflight may belong. Then the next pass has it.
-    """
-    url = normalize(location, subresource.url)
-    is_plain = not subresource.origin and all(name == "accept" for name, _ in subresource.fields)
-    if url is None or not is_plain:
-        return None
-    if subresource.kind in {"fetch", "xhr"} and origin_of(url) != origin_of(subresource.url):
-        return None
-    return replace(subresource, url=url)
 
 
 def is_withheld(subresource: Subresource, policy: str, page_url: str) -> bool:
