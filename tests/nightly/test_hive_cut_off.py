@@ -68,6 +68,10 @@ def test_a_drone_that_was_cut_off_contacts_no_host_that_it_has_lost(tmp_path, mo
 
         cut_at = []
 
+        def are_taken():
+            """The other drone has shards of the one that is cut off."""
+            return len(hive.shards_of(hive.drones[1])) > 6
+
         def are_divided():
             held = [*map(hive.shards_of, hive.drones)]
             published = hive.acknowledged == {*range(12)}
@@ -79,6 +83,7 @@ def test_a_drone_that_was_cut_off_contacts_no_host_that_it_has_lost(tmp_path, mo
             with without_store(ways[0]), cut(cables, 0):
                 cut_at.append(time.time())
                 time.sleep(rng.uniform(1.3, 2.5) * hive.lease_secs)
+                wait_until(are_taken)
         wait_until(are_divided)
         assert not hive.is_over
     hits = [ended(hit, cut_at) if hit.client == cables.address(0) else hit for hit in web.hits()]
