@@ -251,8 +251,8 @@ CALLERS: dict[str, Reader] = {
         (CorruptRecordError, NewerFormatError),
     ),
     "tag": (lambda data, _: tag_of(data), ()),
-    "message": (lambda data, _: messages.decode(data), (messages.MessageError,)),
-    "outbox": (lambda data, _: messages_of(data), (messages.MessageError,)),
+    "message": (lambda data, _: messages.decode(data), (UndecodableError,)),
+    "outbox": (lambda data, _: messages_of(data), (UndecodableError,)),
     "live seed": (lambda data, _: parse_item(data), (BadLine,)),
     "report": (lambda data, _: decode_report(data), ()),
     "state": (

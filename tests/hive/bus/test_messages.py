@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from strategies import entries, examples, urls
 from text_tables import cases
 
+from webcrawl.configuration.decoding import UndecodableError
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource, SeedFacts
 from webcrawl.hive.bus.messages import (
     MAX_BYTES,
     EntryMessage,
     LinkedHosts,
-    MessageError,
     SeedsSent,
     decode,
     encode,
@@ -85,7 +85,7 @@ def test_hosts_that_one_domain_links_to_are_read_as_earlier_versions_sent_them()
     """,
 )
 def test_links_from_or_to_no_host_are_refused(domain, hosts):
-    with pytest.raises(MessageError):
+    with pytest.raises(UndecodableError):
         decode(encode_hosts({domain: hosts}))
 
 
@@ -103,7 +103,7 @@ def test_text_and_relation_of_a_link_do_not_travel():
 @given(st.binary(max_size=64))
 @examples(100)
 def test_bytes_that_are_no_message_are_refused(data):
-    with pytest.raises(MessageError):
+    with pytest.raises(UndecodableError):
         decode(data)
 
 
@@ -114,10 +114,10 @@ def test_bytes_that_are_no_message_are_refused(data):
 @examples(100)
 def test_a_message_with_a_byte_changed_or_cut_raises_nothing_else(message, data):
     at = data.draw(st.integers(0, len(message) - 1))
-    with pytest.raises(MessageError):
+    with pytest.raises(UndecodableError):
         decode(message[:at])
     for bit in range(8):
-        with contextlib.suppress(MessageError):
+        with contextlib.suppress(UndecodableError):
             decode(flipped(message, at, 1 << bit))
 
 
@@ -150,7 +150,7 @@ def test_the_links_that_the_next_tests_damage_are_good():
 )
 def test_links_that_cannot_be_are_refused(field, value):
     damaged = [*LINKS[:field], value, *LINKS[field + 1 :]]
-    with pytest.raises(MessageError):
+    with pytest.raises(UndecodableError):
         decode(msgspec.msgpack.encode(damaged))
 
 
@@ -163,7 +163,7 @@ def test_links_that_cannot_be_are_refused(field, value):
     ],
 )
 def test_what_is_no_message_is_refused(message):
-    with pytest.raises(MessageError):
+    with pytest.raises(UndecodableError):
         decode(message)
 
 

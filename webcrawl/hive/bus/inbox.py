@@ -32,15 +32,14 @@ from webcrawl.hive.bus.messages import (
     EntryMessage,
     LinkedHosts,
     Message,
-    MessageError,
     SeedsSent,
     SubresourceMessage,
     decode,
 )
-from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError, unpack_many
+from webcrawl.hive.bus.snapshots import VERSION, parse_snapshot
+from webcrawl.storage.record_log import unpack_many
 from webcrawl.urls import host_of
 
-_VERSION = 1
 #: The stats that count refused messages: invalid ones, and those for another shard.
 GARBAGE = "hive/garbage"
 FOREIGN = "hive/foreign"
@@ -51,7 +50,7 @@ START = "0-0"
 class _InboxSnapshot(msgspec.Struct, array_like=True, frozen=True):
     """Saved state: all messages up to *position* are in the shard."""
 
-    version: int = _VERSION
+    version: int = VERSION
     incarnation: str = ""
     position: str = START
     knows_all_seeds: bool = False
@@ -84,14 +83,7 @@ class Inbox:
 
     def open(self, saved: bytes | None) -> None:
         """Restore the snapshot *saved*, if given. Raises CorruptRecordError or NewerFormatError."""
-        state = _InboxSnapshot()
-        if saved is not None:
-            try:
-                state = _decode(saved)
-            except UndecodableError as error:
-                raise CorruptRecordError(self.path, 0, f"its snapshot: {error}") from error
-            if state.version > _VERSION:
-                raise NewerFormatError(self.path, state.version, _VERSION)
+        state = _InboxSnapshot() if saved is None else parse_snapshot(_decode, saved, self.path)
         self._snapshot = state
         self.incarnation = state.incarnation
         self.position = state.position
@@ -106,7 +98,7 @@ class Inbox:
     def snapshot(self) -> bytes:
         """Return the current state, to be saved with a checkpoint."""
         self._snapshot = _InboxSnapshot(
-            _VERSION, self.incarnation, self.position, self.knows_all_seeds
+            VERSION, self.incarnation, self.position, self.knows_all_seeds
         )
         return msgspec.msgpack.encode(self._snapshot)
 
@@ -255,5 +247,5 @@ def _decode_messages(packed: bytes, garbage: list[str]) -> Iterator[Message]:
     for data in messages:
         try:
             yield decode(data)
-        except MessageError as error:
+        except UndecodableError as error:
             garbage.append(str(error))

@@ -111,10 +111,6 @@ class SubresourceMessage(_Message, frozen=True, tag=6):
 Message: TypeAlias = LinkBatch | LinkedHosts | EntryMessage | SeedsSent | SubresourceMessage
 
 
-class MessageError(ValueError):
-    """Raised for bytes that are not a valid message, or are a message of a later version."""
-
-
 #: Encodes a message; links and linked hosts have functions of their own.
 encode = msgspec.msgpack.Encoder().encode
 _decode = msgpack_decoder(
@@ -159,13 +155,10 @@ def encode_hosts(linked: Mapping[str, Iterable[str]]) -> bytes:
 
 
 def decode(data: bytes) -> Message:
-    """Decode a message. Raises MessageError."""
+    """Decode a message. Raises UndecodableError, also for one of a later version."""
     if len(data) > MAX_BYTES:
-        raise MessageError(f"a message of {len(data)} bytes; at most {MAX_BYTES} are allowed")
-    try:
-        message: Message | _Links | _Linked = _decode(data)
-    except UndecodableError as error:
-        raise MessageError(str(error)) from error
+        raise UndecodableError(f"a message of {len(data)} bytes; at most {MAX_BYTES} are allowed")
+    message: Message | _Links | _Linked = _decode(data)
     if isinstance(message, _Links):
         return _batch_of(message)
     if isinstance(message, _Linked):
@@ -173,30 +166,30 @@ def decode(data: bytes) -> Message:
     if isinstance(message, EntryMessage):
         entry = message.entry
         if not (host_of(entry.url) and entry.host):
-            raise MessageError("an entry without a host")
+            raise UndecodableError("an entry without a host")
     return message
 
 
 def _batch_of(message: _Links) -> LinkBatch:
-    """Return the links in *message*. Raises MessageError if its fields do not fit together."""
+    """Return the links in *message*. Raises UndecodableError if its fields do not fit together."""
     urls = message.urls
     kinds = message.kinds
     # An empty list of kinds or times stands for usual ones, but a list must not be too short.
     count = len(urls)
     is_incomplete = any(values and len(values) != count for values in (kinds, message.modified))
     if len(message.fps) != 8 * count or is_incomplete:
-        raise MessageError("links without their fingerprints, kinds or times")
+        raise UndecodableError("links without their fingerprints, kinds or times")
     if len(message.chain) % _HOP_BYTES:
-        raise MessageError("a redirect chain of the wrong length")
+        raise UndecodableError("a redirect chain of the wrong length")
     fingerprints = array("Q", message.fps)
     hosts = [host_of(url) for url in urls]
     if 0 in fingerprints or "" in hosts:
-        raise MessageError("a link without a host, or without a fingerprint")
+        raise UndecodableError("a link without a host, or without a fingerprint")
 
     seeds = None
     if message.ranks is not None:
         if len(message.ranks) != count:
-            raise MessageError("seeds without their ranks")
+            raise UndecodableError("seeds without their ranks")
         seeds = SeedFacts(message.ranks, message.sites)
 
     # The lists may be empty; then the links keep the usual kind, or no time.

@@ -32,18 +32,17 @@ from typing import NamedTuple
 import msgspec
 
 from webcrawl.configuration.decoding import Count, UndecodableError, msgpack_decoder
-from webcrawl.hive.bus.messages import MessageError, encode_hosts
+from webcrawl.hive.bus.messages import encode_hosts
+from webcrawl.hive.bus.snapshots import VERSION, parse_snapshot
 from webcrawl.hive.membership.keys import stream_id_key
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import (
     HEADER_SIZE,
     CorruptRecordError,
-    NewerFormatError,
     RecordLog,
     read_records,
 )
 
-_VERSION = 1
 # Most notes in memory.
 _MAX_NOTES = 1 << 13
 _SUFFIX = ".log"
@@ -131,9 +130,9 @@ class Outbox:
         NewerFormatError or OSError.
         """
         state = (
-            _OutboxSnapshot(_VERSION, 1, [])
+            _OutboxSnapshot(VERSION, 1, [])
             if saved is None
-            else _parse_snapshot(saved, self._path)
+            else parse_snapshot(_decode_snapshot, saved, self._path)
         )
         self._unsynced += [*make_directory(self._path), self._path]
         self._number = state.number
@@ -176,7 +175,7 @@ class Outbox:
         self._end_segment()
         self._unnamed_count = len(self._disposable)
         segments = [(number, segment.size) for number, segment in self._segments.items()]
-        return msgspec.msgpack.encode(_OutboxSnapshot(_VERSION, self._number, segments))
+        return msgspec.msgpack.encode(_OutboxSnapshot(VERSION, self._number, segments))
 
     def written(self) -> list[Path]:
         """Return the files in the last snapshot that were written since the snapshot before it."""
@@ -370,29 +369,12 @@ def segments_of(path: Path, saved: bytes) -> list[tuple[Path, int | None]]:
     *saved* is a snapshot. Segments that were written after it have the size None, and are valid to
     their end. Raises CorruptRecordError or NewerFormatError.
     """
-    state = _parse_snapshot(saved, path)
+    state = parse_snapshot(_decode_snapshot, saved, path)
     in_snapshot = [(path / f"{number:06d}{_SUFFIX}", size) for number, size in state.segments]
     on_disk = sorted(path.glob(f"*{_SUFFIX}"))
     return in_snapshot + [(file, None) for file in on_disk if int(file.stem) >= state.number]
 
 
 def messages_of(record: bytes) -> list[bytes]:
-    """Return the messages in *record*, a record of a segment. MessageError if it is invalid."""
-    try:
-        return [message for _, message in _decode_record(record)[1]]
-    except UndecodableError as error:
-        raise MessageError(str(error)) from error
-
-
-def _parse_snapshot(saved: bytes, path: Path) -> _OutboxSnapshot:
-    """Decode the snapshot *saved* of the outbox at *path*.
-
-    Raises CorruptRecordError or NewerFormatError.
-    """
-    try:
-        state = _decode_snapshot(saved)
-    except UndecodableError as error:
-        raise CorruptRecordError(path, 0, f"its snapshot: {error}") from error
-    if state.version > _VERSION:
-        raise NewerFormatError(path, state.version, _VERSION)
-    return state
+    """Return the messages in *record*, a record of a segment. Raises UndecodableError."""
+    return [message for _, message in _decode_record(record)[1]]
