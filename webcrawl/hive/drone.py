@@ -97,7 +97,7 @@ class Drone:
             stats=parts.stats,
             clock=now,
         )
-        self._end = EndDetection(parts.membership.last_ids)
+        self._end = EndDetection(parts.membership.has_unread)
         # Tasks that run until the drone is closed.
         self._tasks: list[asyncio.Task[None]] = []
         # The last answer to a heartbeat; None before the first.

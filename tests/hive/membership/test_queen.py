@@ -52,10 +52,10 @@ class ModelHive:
         self.streams = dict.fromkeys(range(SHARDS), 0)
         self.positions = dict.fromkeys(range(SHARDS), "0-0")
         self.published = {name: Report() for name in self.drones}
-        self.detection = EndDetection(self.last_ids)
+        self.detection = EndDetection(self.has_unread)
 
-    async def last_ids(self, shards):
-        return {one: f"{self.streams[one]}-0" for one in shards if self.streams[one]}
+    async def has_unread(self, positions):
+        return any(int(at.partition("-")[0]) < self.streams[one] for one, at in positions.items())
 
     @property
     def has_ended(self):

@@ -34,8 +34,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
-from redis.exceptions import ResponseError
-
 from webcrawl.clock import now
 from webcrawl.configuration.decoding import MOST
 from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, servers
@@ -419,16 +417,13 @@ class Membership:
             )
         return accepted
 
-    async def last_ids(self, shards: Iterable[int]) -> dict[int, str]:
-        """Return the ID of the last entry in the stream of each of *shards*.
-
-        The ID is "0-0" if the stream does not exist, or if all of it was acknowledged.
-        """
-        wanted = sorted(shards)
+    async def has_unread(self, positions: Mapping[int, str]) -> bool:
+        """Return whether the stream of any shard has an entry after its ID in *positions*."""
         answers = await self._run_pipeline(
-            ("XINFO", "STREAM", self._keys.stream(shard)) for shard in wanted
+            ("XRANGE", self._keys.stream(shard), f"({position}", "+", "COUNT", "1")
+            for shard, position in positions.items()
         )
-        return {shard: _last_id(answer) for shard, answer in zip(wanted, answers, strict=True)}
+        return any(answers)  # an error counts as one
 
     async def order(self, **fields: Any) -> bool:
         """Set *fields* of the hive's state, and return whether they were set.
@@ -570,14 +565,3 @@ def _decode_acknowledged(value: str) -> tuple[str, tuple[int, int]]:
 
 def _decode_name(name: bytes) -> str:
     return name.decode("utf-8", "replace")
-
-
-def _last_id(answer: Any) -> str:
-    """Return the last ID in *answer*, the result of XINFO STREAM or its exception."""
-    if isinstance(answer, ResponseError) and "no such key" in str(answer):
-        return "0-0"
-    if isinstance(answer, Exception):
-        raise answer
-    fields = dict(zip(answer[::2], answer[1::2], strict=True))
-    last_id: bytes = fields[b"last-generated-id"]
-    return last_id.decode() if fields[b"length"] else "0-0"

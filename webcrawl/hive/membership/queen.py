@@ -20,7 +20,6 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import NamedTuple
 
 from webcrawl.frontier import Supply
-from webcrawl.hive.membership.keys import stream_id_key
 from webcrawl.hive.membership.membership import Beat, Owner
 from webcrawl.hive.membership.report import Report
 
@@ -98,13 +97,15 @@ def supply_of(reports: Collection[Report]) -> tuple[Supply, int, int]:
 
 
 class EndDetection:
-    """Detects the end of the crawl. *last_ids* returns the last message ID of each shard's stream.
+    """Detects the end of the crawl.
+
+    *has_unread* returns whether any shard has messages after the positions of all, by shard.
 
     The state of the detection is lost with the queen; the next queen starts over.
     """
 
-    def __init__(self, last_ids: Callable[[Collection[int]], Awaitable[Mapping[int, str]]]) -> None:
-        self._last_ids = last_ids
+    def __init__(self, has_unread: Callable[[Mapping[int, str]], Awaitable[bool]]) -> None:
+        self._has_unread = has_unread
         # The state in which the first two steps were done; None if they were not.
         self._last_quiet: _QuietState | None = None
         # The number of each drone's report at the heartbeat after the second step.
@@ -120,7 +121,7 @@ class EndDetection:
         if quiet_state is None or quiet_state != self._last_quiet:
             self._last_quiet = None
             self._report_numbers.clear()
-            if quiet_state is not None and await self._are_streams_read(quiet_state.positions):
+            if quiet_state is not None and not await self._has_unread(quiet_state.positions):
                 self._last_quiet = quiet_state
             return False
         # Step three: wait for later reports of all drones, in the same state.
@@ -133,14 +134,6 @@ class EndDetection:
         return all(
             numbers[drone] >= self._report_numbers[drone] + _LATER_REPORTS
             for drone in quiet_state.drones
-        )
-
-    async def _are_streams_read(self, positions: Mapping[int, str]) -> bool:
-        """Return whether *positions*, by shard, are at the ends of the streams."""
-        last_ids = await self._last_ids([*positions])
-        return all(
-            stream_id_key(last_ids.get(shard, "0-0")) <= stream_id_key(position)
-            for shard, position in positions.items()
         )
 
 
