@@ -20,7 +20,7 @@ The snapshot of an inbox, in msgpack::
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -36,7 +36,7 @@ from webcrawl.hive.bus.messages import (
     SubresourceMessage,
     decode,
 )
-from webcrawl.hive.bus.snapshots import VERSION, parse_snapshot
+from webcrawl.hive.bus.snapshots import VERSION, Snapshot, parse_snapshot
 from webcrawl.storage.record_log import unpack_many
 from webcrawl.urls import host_of
 
@@ -47,15 +47,15 @@ FOREIGN = "hive/foreign"
 START = "0-0"
 
 
-class _InboxSnapshot(msgspec.Struct, array_like=True, frozen=True):
+class _InboxSnapshot(Snapshot, frozen=True):
     """Saved state: all messages up to *position* are in the shard."""
 
-    version: int = VERSION
     incarnation: str = ""
     position: str = START
     knows_all_seeds: bool = False
 
 
+_NOTHING = _InboxSnapshot(VERSION)  # the state before all messages
 _decode = msgpack_decoder(_InboxSnapshot)
 
 
@@ -79,11 +79,11 @@ class Inbox:
     knows_all_seeds: bool = False
     is_open: bool = False
     _has_skipped: bool = False  # whether messages after ``position`` were skipped
-    _snapshot: _InboxSnapshot = field(default_factory=_InboxSnapshot)
+    _snapshot: _InboxSnapshot = _NOTHING
 
     def open(self, saved: bytes | None) -> None:
         """Restore the snapshot *saved*, if given. Raises CorruptRecordError or NewerFormatError."""
-        state = _InboxSnapshot() if saved is None else parse_snapshot(_decode, saved, self.path)
+        state = _NOTHING if saved is None else parse_snapshot(_decode, saved, self.path)
         self._snapshot = state
         self.incarnation = state.incarnation
         self.position = state.position

@@ -33,7 +33,7 @@ import msgspec
 
 from webcrawl.configuration.decoding import Count, UndecodableError, msgpack_decoder
 from webcrawl.hive.bus.messages import encode_hosts
-from webcrawl.hive.bus.snapshots import VERSION, parse_snapshot
+from webcrawl.hive.bus.snapshots import VERSION, Snapshot, parse_snapshot
 from webcrawl.hive.membership.keys import stream_id_key
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import (
@@ -73,10 +73,9 @@ class _Segment:
         self.last_ids: dict[int, str] = {}
 
 
-class _OutboxSnapshot(msgspec.Struct, array_like=True, frozen=True):
+class _OutboxSnapshot(Snapshot, frozen=True):
     """Saved state: the number of the next segment, and the numbers and sizes of needed segments."""
 
-    version: int
     number: Count
     segments: list[tuple[Count, Count]]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
+
+import msgspec
 
 from webcrawl.configuration.decoding import UndecodableError
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
@@ -13,12 +15,13 @@ from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 VERSION = 1
 
 
-class _Versioned(Protocol):
-    @property
-    def version(self) -> int: ...
+class Snapshot(msgspec.Struct, array_like=True, frozen=True):
+    """Base of saved states."""
+
+    version: int
 
 
-_Snapshot = TypeVar("_Snapshot", bound=_Versioned)
+_Snapshot = TypeVar("_Snapshot", bound=Snapshot)
 
 
 def parse_snapshot(decode: Callable[[bytes], _Snapshot], saved: bytes, path: Path) -> _Snapshot:
