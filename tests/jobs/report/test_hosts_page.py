@@ -16,6 +16,7 @@ LINES = [
     *(line(f"http://fast.test/{n}", "http_200", T0, sent=T0 + n, took=1.0) for n in range(5)),
     *(line(f"http://down.test/{at}", "connect_refused", T0 + at) for at in (1, 2)),
     line("http://down.test/", "dns_failed", T0 + 9),
+    line("http://down.test/late", "host_failing", T0 + 10),
     line("http://down.test/x", "robots_denied", T0),
 ]
 QUEUES = [
@@ -57,9 +58,9 @@ def test_hosts_are_sorted_and_filtered(order, state, words, hosts):
 def test_a_row_says_how_long_the_host_needs_and_why_it_fails():
     rows = shown()[1]
     assert rows["slow.test"] == ("ready", 10, "10 min", "60 s", "8 s", "82.8%", 3, 0, 0, "")
-    why = "2 connect_refused, 1 dns_failed; last 2027-01-15 08:00:09: "
+    why = "2 connect_refused, 1 dns_failed, 1 host_failing; last 2027-01-15 08:00:09: "
     why += "The name servers returned no usable answer."
-    assert rows["down.test"] == ("nothing waits", 0, "", "", "", "0%", 0, 1, 3, why)
+    assert rows["down.test"] == ("nothing waits", 0, "", "", "", "0%", 0, 1, 4, why)
     assert rows["new.test"][:4] == ("paused", 7, "", "")
 
 

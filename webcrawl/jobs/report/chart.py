@@ -81,7 +81,9 @@ def laid_out(chart: Chart) -> Layout:
     starts = [x.position(at) for at in chart.starts]
     marks.append(("start", "".join(f"M{position:g} {_TOP:g}V{_HEIGHT:g}" for position in starts)))
     texts = [Text(x.start - 5, y.position(value) + 4, text) for value, text in y_ticks]
-    texts += [Text(position + 3, _TOP - 3, "start", "end", "name") for position in starts[-1:]]
+    for position in starts[-1:]:
+        anchor = "end" if position > WIDTH / 2 else "start"
+        texts.append(Text(position, _TOP - 3, "start", anchor, "name"))
     for value, text in x_ticks:
         # A text that would be cut off at the edge is moved inwards.
         half_width = _CHAR_WIDTH * len(text) / 2

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from webcrawl.clock import wall_time
 from webcrawl.jobs.inspect.overview import HostRow
 from webcrawl.jobs.report.figures import Figure, Link, Table, share, span
-from webcrawl.jobs.report.outcome_words import meaning_of
+from webcrawl.jobs.report.outcome_words import NOT_SENT, meaning_of
 from webcrawl.wording import utc_time
 
 if TYPE_CHECKING:
@@ -143,8 +143,9 @@ def hosts_figure(file: TotalsFile, *, words: str = "", limit: int, is_live: bool
 
 
 def _why(file: TotalsFile, host: str) -> str:
-    """Return how often each failure of *host* occurred, when last, and what the last one means."""
+    """Return how often each failure of *host* occurred, and when and what the last one was."""
     faults = file.select(_FAULTS, {"host": host}).fetchall()
     counts = ", ".join(f"{urls:,} {outcome}" for urls, outcome, _ in faults)
-    _, outcome, last = max(faults, key=lambda fault: fault[-1])
+    # Those that were sent come before those that were not, because of the others.
+    _, outcome, last = max(faults, key=lambda fault: (fault[1] not in NOT_SENT, fault[-1]))
     return f"{counts}; last {utc_time(last)}: {meaning_of(outcome) or outcome}"

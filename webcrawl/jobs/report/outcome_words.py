@@ -7,6 +7,8 @@ from http import HTTPStatus
 from webcrawl.doctor.history import kind_of
 from webcrawl.net.outcomes import FetchError
 
+#: Outcomes of URLs that were not requested, because of other failures.
+NOT_SENT = ("host_failing", "robots_unreachable")
 _MEANINGS = {
     **{error.outcome: error.__doc__ or "" for error in FetchError.__subclasses__()},
     "timeout": "The download took longer than DOWNLOAD_TIMEOUT.",

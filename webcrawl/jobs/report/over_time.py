@@ -183,6 +183,8 @@ def _figure(kind: _Chart, series: Series, others: Mapping[str, list[float]], not
     y = kind.y or "number"
     edges = [int(at) for at in series.at]
     starts = [at for at, count in zip(edges, series.columns["starts"], strict=True) if count]
+    if starts[:1] == edges[:1]:
+        del starts[0]  # the axis is there
     return over_time(kind.name, kind.title, lead, edges, lines, y=y, starts=starts)
 
 
