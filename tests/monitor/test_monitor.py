@@ -135,7 +135,12 @@ def test_all_hosts_are_listed_and_each_leads_to_its_answer(monitor):
     wait_until(lambda: monitor.page("/hosts?state=waiting").xpath("//td/a"))
     (link, *_) = monitor.page("/hosts?q=SITE&sort=name").xpath("//td/a/@href")
     path = link.removeprefix(".").partition("#")[0]
-    assert "host  site" in monitor.page(path).xpath("//pre")[0].text
+    answer = monitor.page(path)
+    assert "host  site" in answer.xpath("//pre")[0].text
+    (name,) = answer.xpath("//figure[@id='asked-hosts']//td/a")
+    assert name.get("href") == link
+    ids = answer.xpath("//@id")
+    assert len(ids) == len({*ids})
     assert monitor.page("/hosts?q=no.such.host").xpath("//td/a") == []
     assert monitor.status("GET", "/hosts?offset=-1") == 400
 

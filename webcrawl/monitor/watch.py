@@ -177,7 +177,8 @@ class Watch:
         host = host_of(question) if "/" in question else question
         file = self._reader.file
         figure = partial(hosts_figure, file, words=host, limit=_MAX_HOSTS_OF, is_live=True)
-        return await asyncio.to_thread(figure)
+        # The page has another table of hosts, with another name.
+        return (await asyncio.to_thread(figure))._replace(name="asked-hosts")
 
     async def search(self, words: str, *, limit: int, offset: int) -> SearchResult:
         """Search the pages of the crawl, as ``search_all`` does, in a thread. Raises FatalError."""

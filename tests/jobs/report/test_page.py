@@ -377,7 +377,7 @@ def test_a_browser_shows_it_light_and_dark_wide_and_narrow(stored, tmp_path):
                 assert (tab.said, tab.asked) == ([], [written.as_uri()])
     for (_, width), seen in found.items():
         assert seen["wide"] <= width
-        assert len(seen["drawings"]) == 10
+        assert len(seen["drawings"]) == 8
         assert seen["holes"] == 0
         assert min(map(contrast, seen["colours"])) >= 4.5, seen["colours"]
         for one in seen["drawings"]:
