@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from webcrawl import settings as own_settings
@@ -28,5 +29,13 @@ def changed_settings(settings: BaseSettings) -> Iterator[tuple[str, Any, Any]]:
     values = {str(name): plain_value(value) for name, value in settings.items()}
     for name, value in sorted(values.items()):
         default = _DEFAULTS.get(name, UNKNOWN)
-        if str(value) != str(default):
+        if not _is_same(value, default):
             yield name, value, default
+
+
+def _is_same(value: Any, default: Any) -> bool:
+    """Return whether *value*, perhaps a string from a command line, is the *default*."""
+    if isinstance(default, int | float):
+        with suppress(TypeError, ValueError):
+            return float(value) == default
+    return str(value) == str(default)

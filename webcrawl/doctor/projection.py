@@ -163,7 +163,7 @@ class Projection:
         basis = f"{rate:,.1f} URLs finished per second in the last {minutes:,.0f} min"
         basis += f"; {now.known:,.0f} known URLs left, also parked ones"
         if now.known / rate < now.min_secs:
-            basis += f", of which those of one host take {now.min_secs / 60:,.0f} min"
+            basis += f", of which those of one host take at least {now.min_secs / 60:,.0f} min"
         match self.range():
             case Range(latest=0.0):
                 basis += "; as many new URLs are found as are finished"

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
     from webcrawl.doctor.diagnosis import Diagnosis
 
-# All workers count as busy if this share of them is.
+# All workers count as busy if this share of them is. More could help if they are for so long.
 _BUSY = 0.9
+_MUCH_OF_AN_HOUR = 900.0
 # So much of the end of the log is read, in which the last record is.
 _READ_BYTES = 1 << 18
 # The doctor's lines contain this text among their first _PREFIX_LENGTH bytes.
@@ -186,8 +187,10 @@ def _workers(examination: Examination) -> str:
     busy = examination.busy
     workers = examination.record.workers
     if secs := examination.all_busy_secs:
+        use = "could" if secs >= _MUCH_OF_AN_HOUR else "would hardly"
         minutes = f"all {workers:,} were busy for {secs / 60:.1f} minutes of the last hour"
-        return f"{minutes}; only then, a larger CONCURRENT_REQUESTS could make it faster"
+        return f"more of them (CONCURRENT_REQUESTS) {use} make it faster: {minutes}"
     return (
-        f"at most {busy:,} of {workers:,} were busy in the last hour, so {busy:,} would be enough"
+        "more of them (CONCURRENT_REQUESTS) would not make it faster: at most "
+        f"{busy:,} of {workers:,} were busy in the last hour"
     )

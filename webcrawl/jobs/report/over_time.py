@@ -29,9 +29,10 @@ _MAX_INTERVALS = 120
 _RECENT_SECS = 600.0
 _MIN_INTERVALS = 6  # fewer say nothing about the disk
 _FULL = (
-    "The disk is full in {}, if it fills as in the last ten minutes; the crawl pauses before, when "
-    "fewer than DISK_MIN_FREE_BYTES are free."
+    "The disk is full at {} UTC, in {}, if it fills as in the last ten minutes. The crawl pauses "
+    "before, while fewer than DISK_MIN_FREE_BYTES are free."
 )
+_NOT_FULL = "When it is full is not known: within ten minutes, free space did not become less."
 # The page names the last starts of the crawl.
 _MAX_STARTS = 5
 _MAX_DRONES = 3  # in a chart, together with their sum
@@ -84,11 +85,12 @@ def charts(jobdirs: Sequence[Path], *, secs: float, until: float = math.inf) -> 
     series = series_of(jobdirs, secs=secs, until=until)
     visits = _VISITS if series.total("visits", "due") else ()
     drones = _rates_of_drones(jobdirs, series) if len(jobdirs) > 1 else {}
-    left = secs_until_full(jobdirs)
+    full = _full_within(jobdirs, _FULL_SECS)
+    if not full and len(series.at) and series.at[-1] - series.at[0] >= _RECENT_SECS:
+        full = _NOT_FULL
     notes = {
         "waiting": "Parked URLs are kept on disk until the reason given above is gone.",
-        "documents": _compare_with_day_before(jobdirs),
-        "disk": _FULL.format(span(left)) if left < _FULL_SECS else "",
+        "disk": full,
     }
     return [
         _figure(kind, series, drones if kind.name == "documents" else {}, notes.get(kind.name, ""))
@@ -108,7 +110,7 @@ def _rates_of_drones(jobdirs: Sequence[Path], series: Series) -> dict[str, list[
     return {name: rates[name] for name in slowest}
 
 
-def _compare_with_day_before(jobdirs: Sequence[Path]) -> str:
+def compare_with_day_before(jobdirs: Sequence[Path]) -> str:
     """Compare the pages per second of the last hour with the day before; "" without one."""
     series = read_series(jobdirs, MINUTE, every=10)
     end = float(series.at[-1]) if len(series.at) else 0.0
@@ -117,12 +119,12 @@ def _compare_with_day_before(jobdirs: Sequence[Path]) -> str:
         return ""
     now = series.since(end - HOUR + series.secs).mean_rate("pages")
     earlier = before.mean_rate("pages")
-    text = f"The last hour had {_rounded(now):,} on average, the day before {_rounded(earlier):,}"
+    text = f"{_rounded(now):,} in the last hour, {_rounded(earlier):,} in the day before"
     if now < _SLOWER * earlier:
         last_fast = (series.rates["pages"] >= _SLOWER * earlier).nonzero()[0][-1]
         slower_since = series.at[min(last_fast + 1, len(series.at) - 1)]
-        text += f"; it has been slower since about {utc_time(slower_since)[:-3]} UTC"
-    return f"{text}."
+        text += f"; slower since about {utc_time(slower_since)[:-3]} UTC"
+    return text
 
 
 def runs(jobdirs: Sequence[Path]) -> str:
@@ -132,7 +134,7 @@ def runs(jobdirs: Sequence[Path]) -> str:
     for index in minutes.columns["starts"].nonzero()[0][-_MAX_STARTS:]:
         at = float(minutes.at[index])
         gap = at - float(minutes.at[index - 1]) - MINUTE if index else 0.0
-        before = f" (it had not run for {span(gap)})" if gap else ""
+        before = f" (it had not run since {utc_time(at - gap)[11:16]})" if gap else ""
         starts.append(f"{utc_time(at)[:-3]}{before}")
     if not starts:
         return ""
@@ -193,23 +195,26 @@ def _rounded(value: float) -> float:
     return round(value) if value >= 100 or value.is_integer() else float(f"{value:.3g}")
 
 
-def secs_until_full(jobdirs: Sequence[Path], *, reach: float = math.inf) -> float:
-    """Return in how many seconds a disk is full if it fills as in the last ten minutes.
+def _full_within(jobdirs: Sequence[Path], secs: float, *, reach: float = math.inf) -> str:
+    """Say when a disk is full, if it is within *secs* if it fills as in the last ten minutes.
 
-    It is infinite if that is not known, if the disk does not fill, or if it takes more than *reach*
-    times as long as the crawl has been looked at for this.
+    "" also if that is not known, or if it takes more than *reach* times as long as the crawl has
+    been looked at for this.
     """
     series = read_series(jobdirs, TEN_SECS)
     if not len(series.at):
-        return math.inf
-    series = series.since(float(series.at[-1]) - _RECENT_SECS)
+        return ""
+    end = float(series.at[-1])
+    series = series.since(end - _RECENT_SECS)
     free = series.columns["free disk"]
-    secs = float(series.at[-1] - series.at[0])
+    seen_secs = end - float(series.at[0])
     used = float(free[0] - free[-1])
     if len(free) < _MIN_INTERVALS or used <= 0:
-        return math.inf
-    left = float(free[-1]) * secs / used
-    return left if left <= reach * secs else math.inf
+        return ""
+    left = float(free[-1]) * seen_secs / used
+    if left >= min(secs, reach * seen_secs):
+        return ""
+    return _FULL.format(utc_time(end + left)[:-3], span(left))
 
 
 def disk_alarms(jobdirs: Sequence[Path]) -> list[str]:
@@ -217,8 +222,8 @@ def disk_alarms(jobdirs: Sequence[Path]) -> list[str]:
 
     What a crawl needs in its first minutes says little about a day.
     """
-    left = secs_until_full(jobdirs, reach=DAY / _RECENT_SECS)
-    return [f"{_FULL.format(span(left))} See {_DISK}."] if left < DAY else []
+    sentence = _full_within(jobdirs, DAY, reach=DAY / _RECENT_SECS)
+    return [f"{sentence} See {_DISK}."] if sentence else []
 
 
 def fault_alarms(jobdirs: Sequence[Path]) -> list[str]:

@@ -16,7 +16,14 @@ from webcrawl.jobs.report import breakdowns, now, tables
 from webcrawl.jobs.report.figures import Figure, share, size, span
 from webcrawl.jobs.report.hosts_page import hosts_figure
 from webcrawl.jobs.report.model import ReportPage, alarms_of
-from webcrawl.jobs.report.over_time import RANGES, charts, disk_alarms, fault_alarms, runs
+from webcrawl.jobs.report.over_time import (
+    RANGES,
+    charts,
+    compare_with_day_before,
+    disk_alarms,
+    fault_alarms,
+    runs,
+)
 from webcrawl.jobs.report.warning_log import warnings
 from webcrawl.wording import counted, utc_time
 
@@ -116,3 +123,5 @@ def _rates(crawl: Crawl, at: float) -> Iterator[tuple[str, str]]:
         # Only a crawl with repeat visits has a row for visits.
         if (present or average) and (name == "pages" or count):
             yield f"{name} per second", ", ".join(filter(None, (present, average)))
+    if comparison := compare_with_day_before(crawl.jobdirs):
+        yield "pages per second by the hour", comparison
