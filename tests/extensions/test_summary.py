@@ -164,11 +164,13 @@ def test_no_line_is_longer_than_eighty_columns():
         "down. It is tried every 5 s; the crawl will continue automatically.",
         "job/resumed": 1,
     }
-    text = summary(stats, jobdir="crawls/web", places=PLACES)
+    text = summary(stats, jobdir="my crawls/web", places=PLACES)
     commands = [line for line in text.splitlines() if line.strip().startswith("scrapy ")]
     assert max(len(line) for line in {*text.splitlines()} - {*commands}) <= 80
     assert "  address_forbidden: not a public address; -s" in text
-    assert "--retry address_forbidden,excluded,robots_denied\n" in text
+    job = "'my crawls/web'"  # as a shell wants it
+    assert f"scrapy frontier {job} --retry address_forbidden,excluded,robots_denied\n" in text
+    assert f"scrapy why {job} URL:" in text
 
 
 @each("outages", 0, 1)

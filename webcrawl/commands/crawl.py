@@ -43,6 +43,7 @@ import logging
 import re
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from pydispatch import dispatcher
@@ -274,7 +275,7 @@ class Command(crawl.Command):
         source = crawler.settings["WARC_DIR"] or crawler.settings["LARM_DIR"] or jobdir
         print_and_log(
             f"webcrawl: {text} Build the next segment, then run the same command again: "
-            f"{COMMAND} queue-build --queue {queue.directory} {source}\n"
+            f"{COMMAND} queue-build --queue {quote(str(queue.directory))} {quote(str(source))}\n"
         )
 
 

@@ -27,6 +27,7 @@ Exit codes:
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from webcrawl.commands import AddOption, Options, Settings, UsageError, make_command, refuse_options
@@ -81,8 +82,9 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
                 f"wrote {directory}, with the key {key.id}\n"
                 f"set     CRAWLER_KEY_FILE={directory}/key.pem\n"
                 f"include {directory}/nginx.conf in the server of CRAWLER_SIGNATURE_AGENT\n"
-                f"daily   {COMMAND} identity sign-directory {directory} -s CRAWLER_SIGNATURE_AGENT="
-                f"{settings['CRAWLER_SIGNATURE_AGENT']} && nginx -s reload"
+                f"daily   {COMMAND} identity sign-directory {quote(str(directory))} "
+                f"-s CRAWLER_SIGNATURE_AGENT={settings['CRAWLER_SIGNATURE_AGENT']} "
+                "&& nginx -s reload"
             )
         case ["contact-page", name]:
             path = output_file(name)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
+from shlex import quote
 from typing import Any
 
 import msgspec
@@ -157,7 +158,8 @@ class Control:
         result = "in force" if change.state_key else await self._carry_out(command, change)
         # URLs that the command gives up, or that it may fetch again, have this outcome.
         if command.outcome and not hive:
-            retry_command = f"{COMMAND} frontier {self.process.job.path} --retry {command.outcome}"
+            jobdir = quote(str(self.process.job.path))
+            retry_command = f"{COMMAND} frontier {jobdir} --retry {command.outcome}"
             result += f"; to fetch those given up this way, stop the crawl and run {retry_command}"
         aliases = self._other_names(command) if isinstance(command, Exclude) else []
         if aliases:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from scrapy import signals
@@ -46,7 +47,7 @@ class TakesCommands:
 
         job = process.job
         hive = self._crawler.settings.get("HIVE")
-        command_line = f"{COMMAND} control {f'-s HIVE={hive}' if hive else job.path}"
+        command_line = f"{COMMAND} control {f'-s HIVE={hive}' if hive else quote(str(job.path))}"
         self.control = Control(process, command_line=command_line)
         try:
             await self.control.open()

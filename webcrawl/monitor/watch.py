@@ -10,6 +10,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import fields, replace
@@ -209,7 +210,7 @@ class Watch:
         for name, kind in COMMANDS.items():
             if name != "state":  # which the page always shows
                 labels = {field.name: _label(field.name, is_list(field)) for field in fields(kind)}
-                line = f"{COMMAND} control {self._path} {usage(name)}"
+                line = f"{COMMAND} control {quote(str(self._path))} {usage(name)}"
                 effect = kind.__doc__ or ""
                 question = self._drop_question() if kind is Drop else ""
                 commands.append(NextCommand(name, effect, line, labels, question))

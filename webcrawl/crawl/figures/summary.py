@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
+from shlex import quote
 from typing import Any, NamedTuple
 
 from webcrawl.crawl.figures.counts import (
@@ -232,6 +233,7 @@ def _next(figures: _CrawlStats, jobdir: str, files: str, *, may_resume: bool) ->
     rows.append(("reprocess", figures.stats.get("finish/again", "")))
     if not jobdir:
         return rows
+    job = quote(jobdir)
 
     # Without any of these the log and the report would be empty.
     has_found_or_fetched = figures.count("links/submitted") or figures.count("contacts")
@@ -240,8 +242,8 @@ def _next(figures: _CrawlStats, jobdir: str, files: str, *, may_resume: bool) ->
         rows += [
             ("log", f"{log_directory}/logs/info.jsonl: the outcome of each URL"),
             ("stats", f"{log_directory}/stats.json"),
-            ("report", f"{COMMAND} report {jobdir}: charts and tables of this crawl"),
-            ("why", f"{COMMAND} why {jobdir} URL: what happened to a URL"),
+            ("report", f"{COMMAND} report {job}: charts and tables of this crawl"),
+            ("why", f"{COMMAND} why {job} URL: what happened to a URL"),
         ]
     if may_resume and figures.reason == "finished":
         change = "add seeds to the list" if has_used_seeds else "correct the seeds or settings"
@@ -261,7 +263,7 @@ def _retry(figures: _CrawlStats, jobdir: str) -> _Rows:
     is_robots = outcomes == ["robots_denied"]
     condition = "if robots.txt has changed" if is_robots else "once the reason is gone"
     advice = f"{condition}, run this before the next crawl:"
-    command = f"{COMMAND} frontier {jobdir} --retry {','.join(outcomes)}"
+    command = f"{COMMAND} frontier {quote(jobdir)} --retry {','.join(outcomes)}"
     return [("retry", advice), ("", command)] if outcomes else []
 
 

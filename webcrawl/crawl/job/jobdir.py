@@ -32,6 +32,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from webcrawl.crawl.job.kept_checkpoints import DIRECTORY, KeptCheckpoints, refuse_kept
@@ -140,7 +141,7 @@ def resume_error(error: Exception, jobdir: Path) -> FatalError:
     """Return the FatalError that says that *error* keeps the crawl in *jobdir* from opening."""
     sentence = f"The crawl in JOBDIR {jobdir} cannot be resumed: {error}"
     if isinstance(error, CorruptRecordError):
-        sentence += f"; run {COMMAND} job check {jobdir} to see what can be done"
+        sentence += f"; run {COMMAND} job check {quote(str(jobdir))} to see what can be done"
     return refusal(error, jobdir, f"{sentence}.")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Self
 
 from webcrawl.clock import now
@@ -61,7 +62,7 @@ class SegmentQueue:
         if not segments(path):
             raise FatalError(
                 f"{path} has no segments: make one with "
-                f"{COMMAND} queue-build --queue {path} --seeds FILE."
+                f"{COMMAND} queue-build --queue {quote(str(path))} --seeds FILE."
             )
         return cls(directory=path, min_hosts=min_hosts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from shlex import quote
 from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
@@ -138,7 +139,7 @@ def _advice(jobdir: Path, sound: CheckReport | None) -> str:
         return NO_CHECKPOINT
     return (
         f"to restore checkpoint {sound.checkpoint} of {sound.written_at}, the newest sound one: "
-        f"{COMMAND} job restore {jobdir}"
+        f"{COMMAND} job restore {quote(str(jobdir))}"
     )
 
 

@@ -23,6 +23,7 @@ import zlib
 from contextlib import closing
 from datetime import datetime
 from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -117,8 +118,9 @@ def _files_of(source: Path) -> list[Path]:
     if not tables:
         raise FatalError(
             f"WARC_DEDUP_FROM: {source} is not a CDXJ file, nor a job with the file warc/{FILE}. "
-            f'Of a job without it, make an index: "{COMMAND} wacz {source} -o FILE.cdxj". The '
-            "oldest jobs of version 0.1 have other digests of documents that came in chunks."
+            "Of a job without it, make an index: "
+            f'"{COMMAND} wacz {quote(str(source))} -o FILE.cdxj". '
+            "The oldest jobs of version 0.1 have other digests of documents that came in chunks."
         )
     return tables
 
