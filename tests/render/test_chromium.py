@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 import pytest
 from crawling import RIGS, ROOT, descendants, wait_for_the_end_of, wait_until
-from hostile_page import reached_by
 from rendered_pages import (
     SITE,
     answer,
@@ -26,11 +25,11 @@ from rendered_pages import (
 )
 from text_tables import words
 
-from webcrawl.render import chromium, isolation
+from webcrawl.render import chromium, hostile_check, isolation
 from webcrawl.render.chromium import Chromium
 from webcrawl.render.engine import EngineError, Pass
 from webcrawl.render.isolation import Isolation
-from webcrawl.render.worker import RenderOrder, RenderWorker
+from webcrawl.render.worker import RenderOrder, RenderWorker, _start
 
 pytestmark = pytest.mark.long
 
@@ -213,16 +212,15 @@ except chromium.EngineError as error:
 engine.stop()
 """
 RENDERED = """
-from hostile_page import reached_by
 from rendered_pages import page, stored
-from webcrawl.render import chromium, isolation
+from webcrawl.render import chromium, hostile_check, isolation
 if "without namespaces" in __import__("sys").argv:
     isolation._NAMESPACES = ["false"]
 engine = chromium.Chromium()
 engine.start()
 html = "<p>x<script>document.body.append('a' + 'b')</script>"
 print(engine.warning, "ab</body>" in engine.render(page(html), stored).html)
-print(reached_by(engine))
+print(hostile_check.reached_by(engine))
 engine.stop()
 """
 
@@ -242,9 +240,10 @@ def test_a_system_without_namespaces_is_told_to_allow_them():
 
 
 def test_no_page_gets_out_of_the_namespaces(engine):
-    assert reached_by(engine) == []
+    assert hostile_check.reached_by(engine) == []
 
 
+@pytest.mark.cures("allow namespaces on this machine, or set RENDER=0.")
 def test_the_hostile_page_finds_the_holes_of_an_engine_without_rules(monkeypatch):
     flags = [flag for flag in words(chromium._FLAGS) if not re.search("nowhere|NOTFOUND", flag)]
     monkeypatch.setattr(chromium, "_FLAGS", " ".join(flags))
@@ -254,8 +253,13 @@ def test_the_hostile_page_finds_the_holes_of_an_engine_without_rules(monkeypatch
     engine.start()
     try:
         assert "namespaces" in engine.warning
-        reached = {*reached_by(engine)}
+        reached = {*hostile_check.reached_by(engine)}
         assert reached >= {"frame", "webrtc", "websocket", "worker"}
+        engine.stop()
+        assert "allow namespaces on this machine, or set RENDER=0." in _start(engine, check=True)
+        engine.stop()
+        monkeypatch.undo()
+        assert _start(engine, check=True) == ""
     finally:
         engine.stop()
 
@@ -268,7 +272,7 @@ def test_packets_in_the_namespace_of_an_engine_are_found(monkeypatch):
     engine.start()
     try:
         assert engine.warning == ""
-        (reached,) = reached_by(engine)
+        (reached,) = hostile_check.reached_by(engine)
     finally:
         engine.stop()
     assert re.fullmatch("[1-9][0-9]* packets", reached)
@@ -296,7 +300,7 @@ def test_a_program_that_is_no_browser_is_a_sentence(engine):
 
 
 def test_a_worker_replaces_what_crashed_and_leaves_nothing():
-    worker = RenderWorker(RenderOrder("rendered_pages:opened", ""))
+    worker = RenderWorker(RenderOrder("rendered_pages:opened", "", check=True))
     try:
         assert worker.start() == ""
         html = "<p>x<script>document.body.append('a' + 'b')</script>"

@@ -6,6 +6,7 @@ the next pass. No engine ever contacts a server:
 
 - It runs in a network namespace without a network, and sees one directory of its own
   (``isolation.py``). Where namespaces are not allowed, the engine's own rules have to do.
+- At the start of a crawl a hostile page tries to get out (``hostile_check.py``).
 - All of its requests are answered by the worker process that drives it (``worker.py``). A pass that
   exceeds its bounds ends, and the engine is replaced.
 

@@ -213,8 +213,10 @@ def _passes_of(
     answers = "webcrawl.render.store:stored_answers", str(path / FILE)
     passes = Passes(
         store=RenderStore(path=path),
+        # Only the first worker, number 0, tries the hostile page.
         workers=[
-            RenderWorker(RenderOrder(*answers, options.engine)) for _ in range(options.processes)
+            RenderWorker(RenderOrder(*answers, options.engine, check=not worker))
+            for worker in range(options.processes)
         ],
         answer_of=stored_answer,
         submit=requests.submit,

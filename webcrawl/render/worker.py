@@ -20,11 +20,12 @@ from webcrawl.configuration.decoding import UndecodableError, msgpack_decoder
 from webcrawl.errors import FatalError
 from webcrawl.render.chromium import Chromium
 from webcrawl.render.engine import EngineError, Pass, Rendering
+from webcrawl.render.hostile_check import reached_by
 from webcrawl.render.isolation import ENDS_WITH_PARENT
 
 # Pages that an engine renders before it is replaced.
 _PAGES = 200
-# Seconds for a start, and for a pass in addition to its bound.
+# Seconds for a start with the hostile page, and for a pass in addition to its bound.
 _START_SECS = 60.0
 _MORE_SECS = 45.0
 
@@ -34,12 +35,14 @@ class RenderOrder(msgspec.Struct, frozen=True):
 
     ``path`` is Chromium's, "" for the one in PATH. ``store`` is ``module:function``; the function
     is called with ``argument`` in the worker process. It returns another function, which is called
-    with the URL of each page and returns its LookUp.
+    with the URL of each page and returns its LookUp. With ``check`` a hostile page is rendered
+    first.
     """
 
     store: str
     argument: str
     path: str = ""
+    check: bool = False
 
 
 class RenderReady(msgspec.Struct):
@@ -66,7 +69,7 @@ class RenderWorker:
     def start(self) -> str:
         """Start both and return a warning for the user, or "". Takes about a second.
 
-        Raises FatalError if the engine is missing or does not start.
+        Raises FatalError if the engine is missing or does not start, or if a page got out of it.
         """
         self._pipe, theirs = Pipe()
         # Only the process keeps its end open, so that reading ends when the process does.
@@ -111,12 +114,17 @@ class RenderWorker:
         return self._pipe.recv_bytes()
 
 
-def _start(engine: Chromium) -> str:
-    """Start *engine*; return why it cannot start, or ""."""
+def _start(engine: Chromium, *, check: bool) -> str:
+    """Start *engine*; return why it cannot start or must not be used, or ""."""
     try:
         engine.start()
     except EngineError as error:
         return str(error)
+    if check and (reached := reached_by(engine)):
+        return (
+            f"A page in the rendering engine reached the network by {', '.join(reached)}: allow "
+            "namespaces on this machine, or set RENDER=0."
+        )
     return ""
 
 
@@ -130,16 +138,17 @@ def serve(pipe: Pipes) -> None:
     engine = resolve_name(order.path)() if ":" in order.path else Chromium(order.path)
     stored = resolve_name(order.store)(order.argument)
     try:
-        error = _start(engine)
+        error = _start(engine, check=order.check)
         pipe.send_bytes(msgspec.msgpack.encode(RenderReady(engine.warning, error)))
-        # Number of pages that this engine has rendered. With _PAGES it is replaced before the next.
-        pages = 0
+        # Number of pages that this engine has rendered. With _PAGES it is replaced before the next
+        # page, such as after the hostile page.
+        pages = _PAGES if order.check else 0
         while True:
             page = _decode_pass(pipe.recv_bytes())
             rendering = Rendering("crashed")
             if pages >= _PAGES:
                 engine.stop()
-                error = _start(engine)
+                error = _start(engine, check=False)
                 pages = 0
             if not error:
                 rendering = engine.render(page, stored(page.url))

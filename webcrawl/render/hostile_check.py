@@ -4,21 +4,23 @@ Sockets notice only connections: names are not looked up at sockets of ours. The
 engine's own network, if it has one, notice every packet.
 """
 
+from __future__ import annotations
+
 import json
 import re
 import select
 import socket
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
-from webcrawl.render.engine import Answer, Pass
+from webcrawl.render.engine import Answer, Engine, Pass, Subresource
+from webcrawl.render.isolation import packets_of
+from webcrawl.render.scripts import read_script
 
 # Browsers trust this host without TLS, so it may have a service worker. Nothing is sent there.
 _SITE = "http://localhost/"
 _HTML = [("Content-Type", "text/html; charset=utf-8")]
 _SCRIPT = [("Content-Type", "text/javascript")]
-_HERE = Path(__file__).parent
-_ATTEMPTS = (_HERE / "attempts.js").read_text()
+_ATTEMPTS = read_script("attempts.js")
 # Names of the attempts in the script; each attempt has a port of its own.
 _NAMES = re.findall(r"^    (\w+): at =>", _ATTEMPTS, re.MULTILINE)
 _PLACES = [
@@ -29,14 +31,14 @@ _PLACES = [
 _WAIT_SECS = 0.25
 
 
-def reached_by(engine):
+def reached_by(engine: Engine) -> list[str]:
     """Return the attempts that reached a socket, and the packets that left the engine.
 
     Each attempt of the page's script aims at a port of its own, on which sockets of ours wait.
     [] is good. *engine* was started, and has to be replaced afterwards. Takes about two seconds.
     """
     with ExitStack() as sockets:
-        listeners = {}
+        listeners: dict[socket.socket, str] = {}
         ports = dict.fromkeys(_NAMES, 0)
         for name in _NAMES:
             for family, host, kind in _PLACES:
@@ -48,14 +50,14 @@ def reached_by(engine):
                     listeners[one] = name
                     if kind is socket.SOCK_STREAM:
                         one.listen()
-        reached = set()
+        reached: set[str] = set()
 
-        def look(secs):
+        def look(secs: float) -> None:
             """Note which sockets are reached, and wait up to *secs* for the first."""
             for one in select.select([*listeners], [], [], secs)[0]:
                 reached.add(listeners.pop(one))
 
-        def answer_of(asked):
+        def answer_of(asked: Subresource) -> Answer | None:
             """Answer the requests of the page; it asks for ``wait`` to give attempts some time."""
             path, _mark, query = asked.url.removeprefix(_SITE).partition("?")
             if path == "wait":
@@ -64,7 +66,7 @@ def reached_by(engine):
             if path == "redirect":
                 return Answer(302, [("Location", f"http://{query}/")], b"")
             if path == "worker.js":
-                return Answer(200, _SCRIPT, (_HERE / "attempts_worker.js").read_bytes())
+                return Answer(200, _SCRIPT, read_script("worker.js").encode())
             return None
 
         script = f"({_ATTEMPTS})({json.dumps(ports)});"
@@ -77,10 +79,3 @@ def reached_by(engine):
     if packets:
         found.append(f"{packets} packets")
     return found
-
-
-def packets_of(pid):
-    """How many packets were sent in the network namespace of process *pid*."""
-    # Two lines of headings, then "interface: ..." with the packets sent in the tenth column.
-    counters = Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]
-    return sum(int(line.partition(":")[2].split()[9]) for line in counters)
