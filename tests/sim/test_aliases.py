@@ -73,8 +73,8 @@ def test_the_name_in_the_seed_list_leads_and_the_job_says_so(tmp_path):
     assert f"It is parked (alias_of:{LEADS}): its host serves the same site" in why
     report = tmp_path / "report.html"
     pair.said("report", "--output", str(report))
-    row = re.search(rf"<tr><t[dh][^>]*>{OTHER}</t[dh]>.*?</tr>", report.read_text(), re.DOTALL)[0]
-    assert LEADS in row
+    rows = re.findall(rf"<tr><t[dh][^>]*>{OTHER}</t[dh]>.*?</tr>", report.read_text(), re.DOTALL)
+    (row,) = (row for row in rows if LEADS in row)
     assert "by seeds" in row
     assert str(PAGES - len(other)) in re.findall(r"\d+", row)
 
