@@ -32,7 +32,7 @@ _FULL = (
     "The disk is full at {} UTC, in {}, if it fills as in the last ten minutes. The crawl pauses "
     "before, while fewer than DISK_MIN_FREE_BYTES are free."
 )
-_NOT_FULL = "It is not known when it is full: within ten minutes, free space did not become less."
+_NOT_FULL = "The disk has not filled for ten minutes, so it is not known when it is full."
 # The page names the last starts of the crawl.
 _MAX_STARTS = 5
 _MAX_DRONES = 3  # in a chart, together with their sum
