@@ -27,13 +27,16 @@ GIVEN = {
 
 @contextmanager
 def without_store(way):
-    """Within, the store cannot be reached by *way*, a link to it."""
+    """Within, the store cannot be reached by *way*, a link to it.
+
+    The link is replaced in one step: where nothing is, a drone may make a directory.
+    """
     store = way.readlink()
-    way.unlink()
-    way.touch()
+    (nothing := way.with_suffix(".nothing")).touch()
+    nothing.replace(way)
     yield
-    way.unlink()
-    way.symlink_to(store)
+    (link := way.with_suffix(".link")).symlink_to(store)
+    link.replace(way)
 
 
 def ended(hit, cut_at):
