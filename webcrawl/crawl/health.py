@@ -74,7 +74,7 @@ class Health:
         services: ProcessServices,
         completion: Completion,
         may_end: Callable[[], bool],
-        awaits: str,
+        awaits: Callable[[], str],
         reported: list[HasStats],
         totals: Totals,
     ) -> None:
@@ -165,7 +165,7 @@ class Health:
             return ""
         if (at := self.next_visit_at) is not None:
             return f"visits from {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
-        return self._awaits
+        return self._awaits()
 
     @property
     def next_visit_at(self) -> float | None:

@@ -74,7 +74,7 @@ class ProcessHooks:
     supply: Callable[[], Supply] = lambda: Supply.NONE
     reported: Sequence[HasStats] = ()
     processes: Callable[[], int] = lambda: 1
-    awaits: str = "seeds"
+    awaits: Callable[[], str] = lambda: "seeds"
 
 
 @dataclass(frozen=True, kw_only=True)

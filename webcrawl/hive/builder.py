@@ -104,7 +104,7 @@ def drone_of(crawler: Crawler) -> Drone:
             supply=lambda: drone.supply_elsewhere(),  # noqa: PLW0108  # it is defined later
             reported=[splitter, sender, receiver],
             processes=lambda: drone.processes,
-            awaits="other drones or seeds",
+            awaits=lambda: drone.awaits,
         )
     )
     live_seeds = LiveSeeds(

@@ -49,7 +49,7 @@ from webcrawl.hive.membership.connection import (
     reason_of,
 )
 from webcrawl.hive.membership.membership import Beat
-from webcrawl.hive.membership.queen import EndDetection, moves_of, share_of, supply_of
+from webcrawl.hive.membership.queen import EndDetection, busiest_of, moves_of, share_of, supply_of
 from webcrawl.hive.membership.report import Gauge, HiveState, Report, drone_name
 from webcrawl.hive.membership.succession import had_drone, record_drone
 from webcrawl.hive.parts import DroneParts
@@ -328,6 +328,13 @@ class Drone:
         """Return the number of living drones at the last heartbeat; 1 before the first."""
         return 1 if self._beat is None else len(self._beat.alive)
 
+    @property
+    def awaits(self) -> str:
+        """Describe what an idle drone waits for: another drone, or seeds."""
+        if self._beat is None or not (busiest := self._beat.state.busiest):
+            return "other drones or seeds"
+        return f"{busiest}, which hands over hosts, or seeds"
+
     # --- leases
 
     async def _keep_beating(self) -> None:
@@ -491,6 +498,7 @@ class Drone:
         wanted: dict[str, Any] = {
             "share": share,
             "moves": moves_of(beat),
+            "busiest": busiest_of(beat.reports),
             "supply": int(supply),
             "round": current_round,
             "counted_since": since,

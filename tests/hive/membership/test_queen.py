@@ -13,6 +13,7 @@ from webcrawl.hive.exchange import to_hand_over
 from webcrawl.hive.membership.membership import Beat, Owner
 from webcrawl.hive.membership.queen import (
     EndDetection,
+    busiest_of,
     moves_of,
     share_of,
     supply_of,
@@ -301,6 +302,17 @@ def secs_of(rates, *, shards=64, pages=24_000):
 )
 def test_drones_of_different_speed_end_together(rates, at_most):
     assert secs_of(rates) <= at_most * 24_000 / sum(rates)
+
+
+def test_the_drone_that_others_wait_for_is_the_one_with_the_most_urls():
+    def report(waiting, name="", *, idle=False):
+        return Report(figures=DroneFigures(name=name, waiting=waiting), idle=idle)
+
+    idle, few, most = report(0, idle=True), report(7), report(2700, "drone 1")
+    assert busiest_of({"a": idle, "b": few, "c": most, "d": None}) == "drone 1"
+    assert busiest_of({"a": idle, "b": few}) == "b"
+    for nobody_waits in ({"b": few, "c": most}, {"a": idle}, {"d": None}, {}):
+        assert busiest_of(nobody_waits) == ""
 
 
 def test_the_supply_is_the_least_once_all_are_in_the_same_round():

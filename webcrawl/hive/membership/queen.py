@@ -96,6 +96,19 @@ def supply_of(reports: Collection[Report]) -> tuple[Supply, int, int]:
     return min((Supply(report.supply) for report in reports), default=Supply.NONE), current, since
 
 
+def busiest_of(reports: Mapping[str, Report | None]) -> str:
+    """Return the name of the drone with the most waiting URLs if others are idle, else ""."""
+    readable = {name: report for name, report in reports.items() if report is not None}
+    waiting_urls = {
+        report.figures.name or name: report.figures.waiting
+        for name, report in readable.items()
+        if not report.idle
+    }
+    if len(waiting_urls) == len(readable):
+        return ""
+    return max(waiting_urls, key=waiting_urls.__getitem__, default="")
+
+
 class EndDetection:
     """Detects the end of the crawl.
 

@@ -113,6 +113,8 @@ class HiveState(msgspec.Struct, frozen=True, kw_only=True):
     #: For each pair of drones of which the first hands over shards to the second, their names and
     #: that it hands over one in so many; all separated by spaces.
     moves: _Moves = ""
+    #: The name of the drone that idle drones wait for, or "".
+    busiest: str = ""
     #: The lowest supply of all shards, and their reputation round.
     supply: _Supply = 0
     round: _Round = 0
