@@ -126,7 +126,7 @@ def open_index(directory: Path, *, create: bool = False) -> tantivy.Index:
     else:
         index = tantivy.Index.open(str(directory))
     try:
-        # Raises ValueError if there is no such field, which older versions did not have.
+        # An index of an older version has no such field: ValueError.
         tantivy.Query.term_query(index.schema, NAMES, "")
     except ValueError as error:
         raise FatalError(
