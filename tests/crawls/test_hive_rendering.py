@@ -13,5 +13,10 @@ def test_two_drones_render_what_one_process_does(tmp_path, monkeypatch):
         HiveCrawl(web, tmp_path, **given) as hive,
     ):
         hive.join(2)
+        # As of a drone that was killed, to which it was to be kept for long.
+        body = tmp_path / "store/bodies/09999999999.000-0"
+        body.parent.mkdir()
+        body.touch()
         hive.end()
+        assert not body.exists()
         assert judge_rendering(web)

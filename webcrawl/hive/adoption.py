@@ -220,7 +220,8 @@ def receive_subresource(
     if renderer is None:
         return
     if message.is_stored:
-        bodies.get(message.content.decode("ascii", "replace"), renderer.receive)
+        name = message.content.decode("ascii", "replace")
+        bodies.take(name, renderer.receive, on_lost=partial(renderer.ask_again, message.url))
     else:
         renderer.receive(message.content)
 

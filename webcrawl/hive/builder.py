@@ -74,8 +74,7 @@ def drone_of(crawler: Crawler) -> Drone:
     fence = Fence(holding.is_valid, hive_settings.lease_secs)
     cache = cache_of(str(settings["HIVE_CACHE"]), setting="HIVE_CACHE", size=_CACHE_SIZE)
     bodies = LargeBodies(
-        client,
-        keys,
+        store,
         keep_secs=number(settings, "RENDER_WAIT_SECS", at_least=0),
         run=lambda coroutine: drone.run(coroutine),  # noqa: PLW0108  # it is defined later
     )

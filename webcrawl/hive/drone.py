@@ -318,6 +318,9 @@ class Drone:
         except UNREACHABLE as error:
             message = "The hive must wait until this drone's leases expire: %s"
             logger.warning(message, reason_of(error))
+        if self.is_over:  # no page waits for a subresource any more
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(self.parts.store.delete_bodies)
         # In these cases the drone has written heartbeats to the store, too.
         if self._holding.needs_claims or not self._holding.is_redis_up:
             await asyncio.to_thread(self._leave_store)

@@ -191,6 +191,12 @@ class Passes:
         for request in again:
             self._submit_again(*request)
 
+    def ask_again(self, page_url: str) -> None:
+        """Ask other processes again for what *page_url* waits for, because an answer was lost."""
+        if self._threads is not None:
+            for number in self.store.pending_of(page_url):
+                self.ask(number, page_url)
+
     def forget_shard(self, number: int) -> None:
         """Delete the pages of shard *number*, which has left, and what guests need of its hosts."""
         if self._threads is None:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ from bus_rig import BusDrone
 from patience import LIMIT_SECS
 from records_rig import PatientExecutor, opened
 from redis_server import RedisServer
+from s3_server import s3_environment, s3_server
 from scrapy.settings import Settings
 from text_tables import each
 
@@ -21,6 +23,7 @@ from webcrawl.hive.adoption import receive_subresource
 from webcrawl.hive.bus.large_bodies import LargeBodies
 from webcrawl.hive.bus.splitter import HostSplitter
 from webcrawl.hive.membership.keys import Keys
+from webcrawl.hive.store.store import CheckpointStore
 from webcrawl.net.guard import PRIVATE_ADDRESS
 from webcrawl.render.builder import SubresourceRequests
 from webcrawl.render.engine import Answer, Subresource
@@ -52,7 +55,7 @@ async def until(is_so):
 class Renderer:
     """The pages of *drone*, which holds one shard of two, and what they ask of hosts."""
 
-    def __init__(self, drone, path):
+    def __init__(self, drone, path, url):
         [(number, _)] = drone.shards.items()
         self.number = number
         self.entries = []
@@ -64,7 +67,7 @@ class Renderer:
         self.records = opened(path / "hosts", PatientExecutor())
         self.shards = Shards(number=2)
         self.hold(number)
-        self.bodies = LargeBodies(drone.client, Keys("sub"), keep_secs=100.0, run=self.run)
+        self.bodies = LargeBodies(CheckpointStore(url=url), keep_secs=100.0, run=self.run)
         self.splitter = HostSplitter(
             self.shards, outboxes=drone.outboxes, cache=drone.cache, bodies=self.bodies
         )
@@ -143,10 +146,11 @@ def server(tmp_path_factory):
 
 @pytest.fixture
 def hive(tmp_path, server):
-    """Return a function that starts two drones: a has the pages, b the script."""
+    """Return a function that starts two drones: a has the pages, b the script. The directory
+    "store" is HIVE_STORE, or its parent is that of a bucket."""
 
     @contextlib.asynccontextmanager
-    async def made():
+    async def made(url=str(tmp_path / "store")):
         keys = Keys(f"sub{next(NAMES)}")
         drones = [
             BusDrone(tmp_path / f"bus{number}", url=server.url, keys=keys, held=[number], shards=2)
@@ -157,7 +161,8 @@ def hive(tmp_path, server):
             await drone.start()
             await drone.beat()
         renderers = [
-            Renderer(drone, tmp_path / f"renderer{number}") for number, drone in enumerate(drones)
+            Renderer(drone, tmp_path / f"renderer{number}", url)
+            for number, drone in enumerate(drones)
         ]
         try:
             yield renderers
@@ -175,11 +180,27 @@ def run(main):
     asyncio.run(main())
 
 
-@each("size", 10, 100_000)
-def test_an_answer_comes_back_in_a_stream_or_by_a_key_of_its_own(hive, server, size):
+@pytest.fixture
+def s3(tmp_path, monkeypatch):
+    """A server of a bucket in *tmp_path*."""
+    (tmp_path / "store").mkdir()
+    with s3_server(tmp_path) as server:
+        for name, value in s3_environment(server.server_port).items():
+            monkeypatch.setenv(name, value)
+        yield
+
+
+def bodies_in(path):
+    return [one for one in path.rglob("bodies/*") if one.is_file()]
+
+
+@pytest.mark.usefixtures("s3")
+@each("size url", (10, "s3://store/hive"), (5_000_000, "s3://store/hive"), (100_000, None))
+def test_an_answer_comes_back_in_a_message_or_through_the_store(hive, tmp_path, size, url):
+    """Which is empty afterwards, and Redis never has more than a name."""
+
     async def main():
-        async with hive() as (a, b):
-            await a.bodies._client.config_resetstat()
+        async with hive(url or str(tmp_path / "store")) as (a, b):
             a.keep(PAGES[0], SCRIPT)
             await until(lambda: b.entries)
             assert (b.entries[0].url, b.entries[0].via) == (SCRIPT, PAGES[0])
@@ -188,10 +209,46 @@ def test_an_answer_comes_back_in_a_stream_or_by_a_key_of_its_own(hive, server, s
             assert a.finds(PAGES[0]).body == b"x" * size
             assert (a.entries, a.requested(PAGES[0]), a.requests.sent) == ([], 1, 1)
             assert b.requests.sent == 0
-            with server.client() as client:
-                taken = client.info("commandstats").get("cmdstat_getdel", {"calls": 0})
-                assert taken["calls"] == (size > 1 << 16)
-                assert not client.keys("*:body:*")
+            was_stored = any(tmp_path.rglob("bodies"))
+            assert (was_stored, bodies_in(tmp_path)) == (size > 1 << 16, [])
+
+    run(main)
+
+
+@each("damage", Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-1]))
+def test_an_answer_that_the_store_has_lost_is_asked_for_again(hive, tmp_path, damage):
+    async def main():
+        async with hive() as (a, b):
+            a.keep(PAGES[0], SCRIPT)
+            await until(lambda: b.entries)
+            async with contextlib.AsyncExitStack() as stack:
+                for _ in range(2):  # a reads nothing meanwhile
+                    await stack.enter_async_context(a.bodies._transfers)
+                b.end("http_200", Answer(200, FRESH, b"x" * 100_000))
+                await until(lambda: not b.splitter.stats()["hive/outbox/unsent"] and a.tasks)
+                damage(*bodies_in(tmp_path))
+            await until(lambda: not a.waits(PAGES[0]))
+            assert a.finds(PAGES[0]).body == b"x" * 100_000
+            assert (len(b.entries), bodies_in(tmp_path)) == (1, [])
+
+    run(main)
+
+
+def test_answers_wait_for_a_slow_store_in_bounded_memory(hive):
+    async def main():
+        async with hive() as (a, _):
+            async with contextlib.AsyncExitStack() as stack:
+                for _ in range(2):
+                    await stack.enter_async_context(a.bodies._transfers)
+                names = []
+                for _ in range(20):
+                    a.bodies.put(bytes(5_000_000), names.append)
+                assert len(a.tasks) == (64 << 20) // 5_000_000
+            await asyncio.gather(*a.tasks)
+            assert len(names) == len(a.tasks)
+            a.bodies.put(b"x", names.append)
+            await asyncio.gather(*a.tasks)
+            assert len(names) == len(a.tasks)
 
     run(main)
 

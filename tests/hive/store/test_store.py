@@ -21,6 +21,7 @@ from published_shard import (
     newest_of,
     objects_in,
     store_of,
+    url_of,
 )
 from records_rig import damage_of, put
 from s3_server import s3_environment
@@ -641,3 +642,34 @@ def test_a_checkpoint_that_was_changed_is_refused_or_fetched(data, whole):
             store.fetch(newest, target / "shards/00", token=2, before=0)
     assert {one.name for one in target.parent.iterdir()} <= {"store", "d0", "d1", "outside"}
     shutil.rmtree(target, ignore_errors=True)
+
+
+def test_bodies_stay_until_they_are_read_or_for_their_time_or_to_the_end_of_the_crawl(
+    kind, store, tmp_path, monkeypatch
+):
+    def is_there(name):
+        return name in store._objects.names("bodies")
+
+    read, kept, expired = (
+        store.put_body(body, secs) for body, secs in ((b"a", 1000), (b"b", 1000), (b"c", -10))
+    )
+    assert (store.take_body(read), is_there(read)) == (b"a", False)
+    with pytest.raises(FileNotFoundError):
+        store.take_body(read)
+    # Another drone stores one.
+    own = CheckpointStore(url=url_of(kind, tmp_path, monkeypatch)).put_body(b"d", 1000)
+    assert [*map(is_there, (kept, expired, own))] == [True, False, True]
+    store.delete_bodies()
+    assert not any(map(is_there, (kept, own)))
+
+
+@each("content", b"", b"torn", b"of another one" * 2)
+def test_a_body_that_is_torn_or_another_is_refused(store, content):
+    name = store.put_body(b"torn body", 1000)
+    store._objects.write(f"bodies/{name}", content)
+    with refused("is damaged: checksum mismatch"):
+        store.take_body(name)
+    for foreign in ("../hive.json", "", "a/../../hive.json", "/hive.json"):
+        with refused("is not a valid object name"):
+            store.take_body(foreign)
+    assert store.enter(FACTS, LIST).shards == FACTS.shards

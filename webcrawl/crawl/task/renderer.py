@@ -88,6 +88,9 @@ class Renderer(Protocol):
     def resume(self, shards: Container[int] | None = None) -> None:
         """Request what pages wait for again: all of it, or what *shards* have, which have moved."""
 
+    def ask_again(self, page_url: str) -> None:
+        """Ask other processes again for what *page_url* waits for, because an answer was lost."""
+
     def forget_shard(self, number: int) -> None:
         """Delete the pages of shard *number*, which has left this process."""
 

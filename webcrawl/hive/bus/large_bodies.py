@@ -1,58 +1,83 @@
-"""Messages with large bodies of subresources, which have keys of their own instead of a stream."""
+"""Messages with large bodies of subresources, which go through HIVE_STORE instead of Redis."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any
+from functools import partial
+from typing import TypeVar
 
-from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, reason_of
-from webcrawl.hive.membership.keys import Keys
-from webcrawl.randomness import random_hex
+from webcrawl.hive.store.store import CheckpointStore
 
 logger = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+# Other work with the store must not have to wait for a free thread.
+_MAX_TRANSFERS = 2
+# Bodies that wait to be stored are in memory. While the store is slow, more of them are lost.
+_MAX_WAITING_BYTES = 1 << 26
 
 
 class LargeBodies:
-    """Bodies in the Redis of *client*, each for *keep_secs* or until it is read.
+    """Bodies in *store*, each until it is read, or for *keep_secs*.
 
-    *run* runs a coroutine as a task.
+    A body that is lost is reported in the log. *run* runs a coroutine as a task.
     """
 
     def __init__(
         self,
-        client: RedisClient,
-        keys: Keys,
+        store: CheckpointStore,
         *,
         keep_secs: float,
         run: Callable[[Coroutine[None, None, None]], object],
     ) -> None:
-        self._client = client
-        self._keys = keys
-        self._keep_secs = max(1, round(keep_secs))
+        self._store = store
+        self._keep_secs = keep_secs
         self._run = run
+        self._transfers = asyncio.Semaphore(_MAX_TRANSFERS)
+        self._waiting_bytes = 0
 
-    def put(self, body: bytes, then: Callable[[str], None]) -> None:
-        """Store *body*, and call *then* with its name."""
-        name = random_hex("bodies")
-        command = ("SET", self._keys.body(name), body, "EX", self._keep_secs)
-        self._run(self._call(command, lambda _: then(name)))
-
-    def get(self, name: str, then: Callable[[bytes], None]) -> None:
-        """Take the body *name* out of Redis, and call *then* with it."""
-        self._run(self._call(("GETDEL", self._keys.body(name)), then))
-
-    async def _call(
-        self, command: tuple[str | bytes | int, ...], then: Callable[[Any], None]
-    ) -> None:
-        """Send *command* to Redis, and call *then* with the answer.
-
-        If there is none, the page waits until it asks again, or for RENDER_WAIT_SECS.
-        """
-        try:
-            answer = await self._client.execute_command(*command)
-        except UNREACHABLE as error:
-            logger.warning("An answer for a page that is rendered was lost: %s", reason_of(error))
+    def put(self, body: bytes, on_stored: Callable[[str], None]) -> None:
+        """Store *body*, and call *on_stored* with its name, unless it is lost."""
+        if self._waiting_bytes + len(body) > _MAX_WAITING_BYTES:
+            _warn("HIVE_STORE is too slow")
             return
-        if answer is not None:  # it was not read before
-            then(answer)
+        self._waiting_bytes += len(body)
+        self._run(self._put(body, on_stored))
+
+    async def _put(self, body: bytes, on_stored: Callable[[str], None]) -> None:
+        try:
+            name = await self._transfer(partial(self._store.put_body, body, self._keep_secs))
+        finally:
+            self._waiting_bytes -= len(body)
+        if name is not None:
+            on_stored(name)
+
+    def take(
+        self, name: str, on_read: Callable[[bytes], None], on_lost: Callable[[], None]
+    ) -> None:
+        """Delete the body *name* from the store; call *on_read* with it, or *on_lost*."""
+        self._run(self._take(name, on_read, on_lost))
+
+    async def _take(
+        self, name: str, on_read: Callable[[bytes], None], on_lost: Callable[[], None]
+    ) -> None:
+        body = await self._transfer(partial(self._store.take_body, name))
+        if body is None:
+            on_lost()
+        else:
+            on_read(body)
+
+    async def _transfer(self, work: Callable[[], _T]) -> _T | None:
+        """Run *work* in a thread, and return its result, or None if it fails."""
+        async with self._transfers:
+            try:
+                return await asyncio.to_thread(work)
+            except OSError as error:
+                _warn(error)
+                return None
+
+
+def _warn(reason: object) -> None:
+    logger.warning("An answer for a page that is rendered was lost: %s", reason)

@@ -32,7 +32,7 @@ from webcrawl.urls import Link, host_of
 #   kind 4: a domain, and hosts that it links to by URLs that the target already has
 #   kind 5: the same as kind 4, for several domains
 #   kind 6: a URL of the target, and the content for its renderer (render/remote.py) or, if that is
-#           large, the name of a key in Redis that has it
+#           large, the name of an object in HIVE_STORE that has it
 _USUAL_KIND = "a"
 _HOP_BYTES = 16
 
@@ -100,7 +100,7 @@ class LinkedHosts(_Message, frozen=True, tag=5):
 class SubresourceMessage(_Message, frozen=True, tag=6):
     """Message with *content* for the renderer of the process that holds the shard of *url*.
 
-    If *is_stored*, it is the name of a key in Redis that has the content.
+    If *is_stored*, it is the name of an object in HIVE_STORE that has the content.
     """
 
     url: str

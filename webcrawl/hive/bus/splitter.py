@@ -37,7 +37,7 @@ from webcrawl.urls.registered_domain import registered_domain
 _MAX_LINKS = 512
 # Sources of URLs pause while an outbox has more unsent bytes than this.
 _FULL_BYTES = 16 << 20
-# Larger contents for renderers get keys of their own, as a stream keeps them until a checkpoint.
+# Larger contents for renderers are put into HIVE_STORE.
 _MAX_CONTENT = 1 << 16
 # The shard whose holder reads the seeds.
 _SEED_SHARD = 0

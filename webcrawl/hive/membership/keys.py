@@ -1,8 +1,8 @@
 """Names of the keys of a hive in Redis.
 
-All keys except those of streams and bodies have the hive's name in braces. So they share one hash
-slot of a Redis Cluster, and one script can use all of them. The others have no braces, so that a
-cluster spreads them over its nodes.
+All keys except those of streams have the hive's name in braces. So they share one hash slot of a
+Redis Cluster, and one script can use all of them. The keys of streams have no braces, so that a
+cluster spreads the streams over its nodes.
 """
 
 from __future__ import annotations
@@ -35,10 +35,6 @@ class Keys:
     def answers(self, command: int) -> str:
         """Return the key of the answers to *command*, a hash with expiry: drone -> its answer."""
         return f"{self.commands}:{command}"
-
-    def body(self, name: str) -> str:
-        """Return the key of a large message about a subresource, a string with expiry."""
-        return f"{_PREFIX}:{self.name}:body:{name}"
 
     def lease(self, drone: str) -> str:
         """Return the key of a string with expiry that exists while *drone* is alive: its lease."""

@@ -7,6 +7,8 @@ In the store::
     alive/<drone>                        the last heartbeat of a drone that cannot reach Redis
     commands/<number>-<hash>             a lasting command (control/hive.py)
     commands/<number>-<hash>.txt         what scrapy purge has excluded
+    bodies/<time>-<digest>               a large message about a subresource, until it is read or
+                                         this time has come (bus/large_bodies.py)
     claims/<shard>-<token>               the drone that has claimed it, where Redis can fail over
     shards/NN/                           checkpoints of shard NN, see checkpoint_files.py
 
@@ -44,7 +46,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-from xxhash import xxh3_64_hexdigest
+from xxhash import xxh3_64_hexdigest, xxh3_128_hexdigest
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.decoding import UndecodableError, converter, json_decoder
@@ -73,6 +75,11 @@ _MAX_TRIES = 10
 _MAX_JSON = 1 << 28
 _HIVE = "hive.json"
 _CLAIMS = "claims"
+_BODIES = "bodies"
+# Size limit of a body: senders leave out those of more than 5 MB (render/remote.py).
+_MAX_BODY = 1 << 23
+# In epoch seconds.
+_FAR_FUTURE = 1e10
 _CLAIM = re.compile(r"(\d+)-(\d+)")
 _Decoded = TypeVar("_Decoded")
 _decode = json_decoder(dict[str, Any])
@@ -114,6 +121,8 @@ class CheckpointStore:
 
     def __init__(self, *, url: str) -> None:
         self._objects = ObjectStore(url)
+        # When to look for bodies that were not read in their time.
+        self._sweep_at = 0.0
 
     # --- the hive
 
@@ -236,6 +245,39 @@ class CheckpointStore:
         """Return the shard and token of each claim, sorted."""
         matches = map(_CLAIM.fullmatch, self._objects.names(_CLAIMS))
         return sorted((int(match[1]), int(match[2])) for match in matches if match)
+
+    # --- bodies of subresources
+
+    def put_body(self, body: bytes, secs: float) -> str:
+        """Store *body* for *secs*, and return its name.
+
+        The first call, and then one in *secs*, deletes the bodies whose time is over. As bodies are
+        deleted when they are read, only those of drones that were killed are left to be listed.
+        """
+        time = wall_time()
+        if self._sweep_at <= time:
+            self._sweep_at = time + secs
+            self.delete_bodies(before=time)
+        name = f"{time + secs:015.3f}-{xxh3_128_hexdigest(body)}"
+        self._objects.write(f"{_BODIES}/{name}", body)
+        return name
+
+    def delete_bodies(self, *, before: float = _FAR_FUTURE) -> None:
+        """Delete the bodies whose time was over *before*."""
+        names = self._objects.names(_BODIES)
+        expired = [name for name in names if name.partition("-")[0] < f"{before:015.3f}"]
+        self._objects.delete(f"{_BODIES}/{name}" for name in expired)
+
+    def take_body(self, name: str) -> bytes:
+        """Read the body *name*, and delete it. Raises FileNotFoundError.
+
+        Raises ObjectStoreError if it is damaged.
+        """
+        body = self._objects.read(f"{_BODIES}/{name}", 0, _MAX_BODY)
+        self._objects.delete([f"{_BODIES}/{name}"])
+        if not name.endswith(xxh3_128_hexdigest(body)):
+            raise self._objects.damage_error(name, "checksum mismatch")
+        return body
 
     # --- publishing
 
