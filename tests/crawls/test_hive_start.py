@@ -114,6 +114,7 @@ def test_a_drone_waits_for_the_store_without_shards_and_says_so(tmp_path):
         redis://127.0.0.1:1 | ITEM_PIPELINES={"webcrawl.pipelines.redis_pages.RedisPages": 1} | 6
         redis+cluster://127.0.0.1:1             | HIVE=t       | 6
         redis+sentinel://127.0.0.1:1/hive/0     | HIVE=t       | 6
+        redis+sentinel://127.0.0.1:1/hive/0     | LIVE_SEEDS=1 | 6
         redis://no-such-host.invalid:1          | HIVE=t       | 6
         redis+cluster://no-such-host.invalid:1  | HIVE=t       | 6
     """,
@@ -122,6 +123,7 @@ def test_at_its_first_start_a_crawl_ends_with_a_code_for_what_is_wrong(tmp_path,
     command = crawl_of_urls(tmp_path, "http://a.test/", REDIS_URL=url)
     output = finish([*command, "-s", given], code=code)
     assert "webcrawl: Redis at REDIS_URL does not a" in output  # answer, or accept pages
+    assert output.count("redis+cluster:// go with 0.6. Instead, one server") == ("+" in url)
 
 
 def test_a_store_that_no_client_opens_is_refused_before_redis_is_asked(tmp_path):

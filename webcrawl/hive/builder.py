@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from functools import partial
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scrapy.crawler import Crawler
+from scrapy.settings import BaseSettings
 
 from webcrawl.configuration.values import number
 from webcrawl.crawl.builder import ProcessBuilder, should_keep_open
@@ -43,6 +45,8 @@ from webcrawl.net.fence import Fence
 from webcrawl.randomness import random_hex
 from webcrawl.seen.caches import cache_of
 
+logger = logging.getLogger(__name__)
+
 # How many links sent to other shards a drone remembers, at 160 bytes each. Remembering 50,000 of
 # them avoids about 80 % of the messages (Broder et al., section 5).
 _CACHE_SIZE = 50_000
@@ -60,7 +64,7 @@ def drone_of(crawler: Crawler) -> Drone:
     if not settings["JOBDIR"]:
         raise FatalError("A drone of a hive needs its own JOBDIR.")
     keys = Keys(hive_settings.name)
-    client = client_of(settings)
+    client = _client_of_crawl(settings)
     # The next process in a job directory continues as the same drone. A new drone gets a new name.
     name = last_drone(Path(settings["JOBDIR"]))
     name = name or f"{socket.gethostname()}-{os.getpid()}-{random_hex('drones', 4)}"
@@ -153,6 +157,17 @@ def drone_of(crawler: Crawler) -> Drone:
     return drone
 
 
+def _client_of_crawl(settings: BaseSettings) -> RedisClient:
+    """Return a client for the Redis in *settings*; log a warning if its URL is deprecated."""
+    client = client_of(settings)
+    if can_fail_over(client):
+        logger.warning(
+            "redis+sentinel:// and redis+cluster:// go with 0.6. Instead, one server is enough, "
+            "which may be restarted or replaced during a crawl: see docs/howto/several-machines.md"
+        )
+    return client
+
+
 class LiveSeedReader:
     """Reads live *seeds* into a single-process crawl; the scheduler uses it in place of a drone."""
 
@@ -188,7 +203,7 @@ def live_seed_reader_of(crawler: Crawler) -> LiveSeedReader:
     if not settings["JOBDIR"]:
         raise FatalError("LIVE_SEEDS needs a JOBDIR: seeds stay in Redis until a checkpoint.")
     source = SeedSource.from_settings(settings, getattr(crawler.spider, "name", ""))
-    client = client_of(settings)
+    client = _client_of_crawl(settings)
     builder = ProcessBuilder(crawler)
     process = builder.process(
         ProcessHooks(

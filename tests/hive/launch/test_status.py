@@ -140,6 +140,7 @@ def test_the_commands_ask_by_url_and_name(server):
     assert "\none-1-a      64        5" in printed("hive", "status", *hive)
     found = json.loads(printed("hive", "status", "--json", *hive))
     assert (found["shards"], found["drones"][0]["figures"]["pages"]) == (64, 5)
+    assert found["warning"] == ""  # as before 0.5
     stopped = warm.scrapy("hive", "stop", "--timeout", "0.1", *hive)
     assert (stopped.returncode, stopped.stderr) == (1, "hive: still running after 0.1 s: one-1-a\n")
     server.kill()

@@ -53,13 +53,17 @@ class DroneStatus(msgspec.Struct, frozen=True):
 
 
 class HiveStatus(msgspec.Struct, frozen=True):
-    """Status of a hive, *secs* after its start; *orphans* counts the shards without a drone."""
+    """Status of a hive, *secs* after its start; *orphans* counts the shards without a drone.
+
+    *warning* is deprecated: always "", for programs that read ``hive status --json`` until 0.6.
+    """
 
     secs: float
     shards: int
     orphans: int
     drones: Sequence[DroneStatus]
     note: str = ""
+    warning: str = ""
 
 
 def status_of(beat: Beat) -> HiveStatus:
