@@ -7,6 +7,9 @@ Scrapy takes 0.03 s of CPU instead of 1.2 s. The simulated web is started like t
 commands start that start others: drones, monitors, rehearsals. Limits and most variables that
 Python reads when it starts need `subprocess`. The text of a simulated web whose
 seed is `SIMWEB_SEED` in the environment is made before forking, once for all processes with it.
+
+With ``WARM=0`` in the environment, processes start as users' do, and tests take several times as
+long. That shows at night whether a test passes only because of what is done here before.
 """
 
 import atexit
@@ -110,7 +113,8 @@ class Popen(subprocess.Popen):
     def _execute_child(self, args, *rest):
         global _server  # noqa: PLW0603  likewise
         program, *command = map(os.fspath, args)
-        if program != sys.executable or rest[3]:  # descriptors to pass
+        is_cold = os.environ.get("WARM") == "0" or rest[3]  # descriptors to pass
+        if program != sys.executable or is_cold:
             super()._execute_child(args, *rest)
             return
         (cwd, env), pipes = rest[4:6], rest[9:15]
