@@ -113,16 +113,21 @@ class Popen(subprocess.Popen):
     def _execute_child(self, args, *rest):
         global _server  # noqa: PLW0603  likewise
         program, *command = map(os.fspath, args)
-        is_cold = os.environ.get("WARM") == "0" or rest[3]  # descriptors to pass
-        if program != sys.executable or is_cold:
+        (cwd, env), pipes = rest[4:6], rest[9:15]
+        env = dict(os.environ if env is None else env)
+        if program == sys.executable and os.environ.get("WARM") == "0":
+            path = [*env.get("PYTHONPATH", "").split(os.pathsep), str(ROOT)]
+            env["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+            super()._execute_child(args, *rest[:5], env, *rest[6:])
+            return
+        if program != sys.executable or rest[3]:  # descriptors to pass
             super()._execute_child(args, *rest)
             return
-        (cwd, env), pipes = rest[4:6], rest[9:15]
         _server = _server or _Server.started()
         order = {
             "command": command,
             "cwd": os.path.abspath(cwd or "."),  # noqa: PTH100  may be bytes
-            "env": dict(os.environ if env is None else env),
+            "env": env,
             "new_session": rest[20],
             "process_group": rest[21],
         }
