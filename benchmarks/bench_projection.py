@@ -5,7 +5,9 @@
 
 A range is right if the true end lies in it. Judged are those given after the first tenth of the
 time; "none" is the share of it with no end in sight. The width is what the range spans, as a share
-of the time that the crawl takes. CPU: half a minute for each web.
+of the time that the crawl takes. Jumps are the times in an hour that the end came into sight or out
+of sight, or its latest time moved by more than half of the time that was left. CPU: half a minute
+for each web.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -83,13 +86,14 @@ class Said(NamedTuple):
 
 class Judged(NamedTuple):
     """Shares of what was said after the first tenth: right, too early, too late; the range's width
-    in the median; and of the time, how much there was no end in sight."""
+    in the median; and of the time, how much there was no end in sight. *jumps* are per hour."""
 
     right: float
     early: float
     late: float
     width: float
     none: float
+    jumps: float
 
 
 def said(directory: Path, name: str, seed: int = SEED) -> tuple[list[Said], float, int]:
@@ -112,8 +116,17 @@ def said(directory: Path, name: str, seed: int = SEED) -> tuple[list[Said], floa
     return found, told.ended, stats["item_scraped_count"]
 
 
-def judged(found: Sequence[Said]) -> Judged:
-    """What became of what was said."""
+def jumps(found: Sequence[Said]) -> int:
+    """How often two subsequent ends differ much; 0 as the latest time means none in sight."""
+    return sum(
+        bool(before.latest) != bool(after.latest)
+        or abs(after.latest - before.latest) > 0.5 * max(before.latest - before.at, 0.0) > 0
+        for before, after in pairwise(found)
+    )
+
+
+def judged(found: Sequence[Said], secs: float) -> Judged:
+    """What became of what was said by a crawl of *secs*."""
     late = [one for one in found if one.at >= 0.1]
     told = [one for one in late if one.latest]
     count = max(len(told), 1)
@@ -123,7 +136,13 @@ def judged(found: Sequence[Said]) -> Judged:
         sum(one.earliest > 1 for one in told) / count,
         median([one.latest - one.earliest for one in told] or [0.0]),
         1 - len(told) / max(len(late), 1),
+        jumps(late) / (0.9 * secs / 3600),
     )
+
+
+def in_words(numbers: Sequence[float]) -> str:
+    """The columns of *numbers*, of which the last one is no share."""
+    return " | ".join([*(f"{one:.0%}" for one in numbers[:-1]), f"{numbers[-1]:.1f}"])
 
 
 def draw(crawls: dict[str, list[Said]]) -> str:
@@ -154,16 +173,18 @@ def main(svg: str = "-", *names: str) -> None:
             name: pool.submit(said, Path(scratch, str(number)), name)
             for number, name in enumerate(names or WEBS)
         }
-        print("| web | pages | hours | in range | ends later | ends earlier | width | none |")
-        print(f"|{'---|' * 8}")
+        print(
+            "| web | pages | hours | in range | ends later | ends earlier | width | none | jumps |"
+        )
+        print(f"|{'---|' * 9}")
         results = []
         for name, crawl in crawls.items():
             found, secs, pages = crawl.result()
-            results.append(judged(found))
-            shares = " | ".join(f"{one:.0%}" for one in results[-1])
+            results.append(judged(found, secs))
+            shares = in_words(results[-1])
             print(f"| {name} | {pages:,} | {secs / 3600:.1f} | {shares} |", flush=True)
         means = [sum(column) / len(results) for column in zip(*results, strict=True)]
-        print(f"| mean | | | {' | '.join(f'{one:.0%}' for one in means)} |")
+        print(f"| mean | | | {in_words(means)} |")
         if svg != "-":
             Path(svg).write_text(draw({name: crawl.result()[0] for name, crawl in crawls.items()}))
 

@@ -1,6 +1,6 @@
 """Wording for logs, summaries and commands.
 
-Puts nouns after counts, formats times, and makes text from other people safe to print.
+Puts nouns after counts, formats times and durations, and makes text from other people safe to print.
 """
 
 from __future__ import annotations
@@ -41,6 +41,19 @@ def iso_time(at: float, timespec: str = "seconds") -> str:
     ('2025-11-20T10:00:00Z', '2025-11-20T10:00:00.500Z')
     """
     return datetime.fromtimestamp(at, UTC).isoformat(timespec=timespec)[:-6] + "Z"
+
+
+def span(secs: float) -> str:
+    """Format a duration of *secs* seconds.
+
+    >>> [span(secs) for secs in (0.01234, 9, 123.4, 5400, 141_900, 1_500_000)]
+    ['0.0123 s', '9 s', '123 s', '90 min', '39.4 h', '17.4 days']
+    """
+    if secs < 600:
+        return f"{secs:.3g} s"
+    if secs < 7200:
+        return f"{secs / 60:.0f} min"
+    return f"{secs / 3600:.1f} h" if secs < 172_800 else f"{secs / 86_400:.1f} days"
 
 
 def escape_controls(text: str) -> str:

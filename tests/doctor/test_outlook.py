@@ -7,7 +7,7 @@ from frontier_rig import Rig
 from records_rig import PatientExecutor, opened
 from text_tables import cases
 
-from webcrawl.doctor.outlook import sample_of
+from webcrawl.doctor.outlook import Paces, sample_of
 from webcrawl.hosts.budgets.quotas import Quota
 
 
@@ -48,5 +48,28 @@ def shard(tmp_path, clock):
 )
 def test_a_queue_takes_a_pause_between_its_urls(shard, allowed, min_secs, max_secs, bound):
     quotas = {"host": Quota(allowed, 0), "domain": Quota(0, 0)}
-    found = sample_of(Held([shard]), quotas)
+    found = sample_of(Held([shard]), quotas, Paces(clock=shard.clock))
     assert [found.min_secs, found.max_secs, found.bound] == [min_secs, max_secs, float(bound)]
+
+
+def test_the_time_per_url_is_measured_without_waits_for_workers(clock):
+    paces = Paces(clock=clock)
+    assert paces.measure({"a.test": (100, False)}) == {}
+    for begun, is_waiting in ((101, False), (101, True), (103, False)):
+        clock.advance(10.0)
+        found = paces.measure({"a.test": (begun, is_waiting)})
+    assert found == {"a.test": 20.0 / 3}
+    paces.clear()
+    assert paces.measure({"a.test": (104, False)}) == {}
+
+
+def test_a_measured_time_per_url_counts_and_the_host_is_named(shard, clock):
+    paces = Paces(clock=clock)
+    quotas = {"host": Quota(0, 0), "domain": Quota(0, 0)}
+    assert sample_of(Held([shard]), quotas, paces).tail == ("a.test", 3, 3 * 21.0)
+    for _ in range(3):
+        record = shard.hosts.records.get("a.test")
+        record.begun += 1
+        shard.hosts.records.put(record)
+    clock.advance(90.0)
+    assert sample_of(Held([shard]), quotas, paces).tail == ("a.test", 3, 90.0)

@@ -2,7 +2,7 @@
 
 from text_tables import cases, each
 
-from webcrawl.doctor.projection import Projection, Sample
+from webcrawl.doctor.projection import Projection, Sample, Tail
 
 NOW = 1_800_000_000.0
 
@@ -42,7 +42,7 @@ def test_a_frontier_that_grows_faster_has_no_end():
     assert projection.range().latest == 0
     assert projection.words() == "no end at this rate"
     assert projection.explained() == (
-        "no end at this rate (10.0 URLs finished per second in the last 2 min; "
+        "no end at this rate (10.0 URLs finished per second in the last 16 min; "
         "31,980 known URLs left, also parked ones; as many new URLs are found as are finished)"
     )
 
@@ -56,8 +56,30 @@ def test_the_queue_of_one_host_decides_when_others_are_done_sooner():
     projection = fed(samples)
     earliest, latest = projection.range()
     assert earliest < NOW + 20_000 < latest < NOW + 25_000
-    host = "left, also parked ones, of which those of one host take at least 317 min; 9 of"
-    assert host in projection.explained()
+
+
+def test_the_slowest_host_is_named_if_it_takes_longer_than_all_urls_at_this_rate():
+    slow = Tail("slow.test", 500, 20_000.0)
+    samples = [one._replace(tail=slow) for one in steady(1000, urls=60_000, rate=10)]
+    assert fed(samples).tail() == slow
+    assert fed(one._replace(tail=slow._replace(secs=1000.0)) for one in samples).tail() is None
+    assert fed(samples[:3]).tail() is None
+
+
+@each("bursts", (1, 19), (0, 20), (8, 12))
+def test_what_is_said_does_not_flap_when_the_rate_does(bursts):
+    """Every five minutes the crawl is slow or fast, and finds 7 new URLs with 10 finished ones."""
+    projection = Projection()
+    finished = 0.0
+    ends = []
+    for at in range(0, 7200, 10):
+        finished += 10 * bursts[at // 300 % 2]
+        projection.add(sample(at, finished, 100_000 - 0.3 * finished))
+        if at >= 1800:
+            ends.append(projection.range())
+    assert all(end.latest for end in ends)
+    times = [end.latest for end in ends]
+    assert max(times) - min(times) < 0.5 * (min(times) - NOW)
 
 
 def test_budgets_bound_an_end_that_is_not_in_sight():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
 from webcrawl.doctor.doctor import Doctor
-from webcrawl.doctor.outlook import sample_of
+from webcrawl.doctor.outlook import Paces, sample_of
 from webcrawl.doctor.record import Record
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ class CrawlDoctor(Doctor):
         settings = process.parts.services.crawler.settings
         super().__init__(clock=now, is_drone=bool(settings["HIVE"]))
         self._process = process
+        self._paces = Paces(clock=now)
 
     def diagnosis(self) -> Diagnosis:
         """Return what limits the crawl now, with evidence and advice."""
@@ -50,6 +51,7 @@ class CrawlDoctor(Doctor):
             next_visit=health.next_visit_at or 0.0,
             lag=round(self.mean_lag, 4),
             parked=dict(activity.parked),
+            tail=self.projection.tail(),
         )
 
     def update_projection(self) -> str:
@@ -62,5 +64,8 @@ class CrawlDoctor(Doctor):
         if process.stop.is_open:  # a crawl that ends is slower than it would be
             quotas = process.parts.services.live.quotas
             is_idle = bool(process.pauses or process.health.waits_for)
-            self.projection.add(sample_of(process.shards, quotas), is_idle=is_idle)
+            sample = sample_of(process.shards, quotas, self._paces)
+            self.projection.add(sample, is_idle=is_idle)
+            if is_idle:
+                self._paces.clear()
         return self.projection.words()

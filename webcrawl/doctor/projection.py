@@ -18,12 +18,13 @@ from typing import NamedTuple
 _MIN_SAMPLES = 7
 _PARTS = 64
 # The present rate is measured over the longest of: these seconds, this share of the time so far,
-# and the time for this many URLs.
-_RATE_SECS = 60.0
+# and the time for this many URLs; over less if the crawl has not run for so long.
+_RATE_SECS = 1800.0
 _RATE_SHARE = 0.1
 _RATE_URLS = 20
-# Shares of the time so far over which the movement of the end is measured.
+# Shares of the time so far over which the movement of the end is measured, and the least time.
 _WINDOWS = (0.125, 0.25, 0.5)
+_MIN_WINDOW_SECS = 60.0
 # Movements of the estimated end, in seconds per second; positive if it moves away. From the first
 # value on, no end is predicted. Otherwise movements are limited to the range of the other two.
 _NO_END = 0.9
@@ -37,6 +38,14 @@ _WEEK = 7 * 86_400.0
 _NEAR = 7200.0
 
 
+class Tail(NamedTuple):
+    """Host whose *urls* take longest: about *secs*, at the time per URL that was measured."""
+
+    host: str
+    urls: int
+    secs: float
+
+
 class Sample(NamedTuple):
     """Progress of a crawl at one moment.
 
@@ -48,6 +57,7 @@ class Sample(NamedTuple):
     again: share of the whole time that retries of failed URLs may add.
     ready: share of the hosts that wait for a worker, not for the end of their pause.
     due: number of finished URLs that wait for their next visit.
+    tail: the host whose queue takes longest.
     """
 
     at: float
@@ -59,6 +69,7 @@ class Sample(NamedTuple):
     again: float = 0.0
     ready: float = 0.0
     due: int = 0
+    tail: Tail | None = None
 
 
 class Range(NamedTuple):
@@ -162,14 +173,18 @@ class Projection:
         minutes = (now.at - self._rate_begin().at) / 60
         basis = f"{rate:,.1f} URLs finished per second in the last {minutes:,.0f} min"
         basis += f"; {now.known:,.0f} known URLs left, also parked ones"
-        if now.known / rate < now.min_secs:
-            basis += f", of which those of one host take at least {now.min_secs / 60:,.0f} min"
         match self.range():
             case Range(latest=0.0):
                 basis += "; as many new URLs are found as are finished"
             case Range():
                 basis += "; 9 of 10 simulated crawls ended within their range"
         return f"{words} ({basis})"
+
+    def tail(self) -> Tail | None:
+        """Return the host whose queue takes longer than all URLs at the present rate, if any."""
+        rate = self._rate()
+        tail = self._samples[-1].tail if rate else None
+        return tail if tail and tail.secs > self._samples[-1].known / rate else None
 
     def stats(self) -> dict[str, float | str]:
         """Return the projection, keyed by names in the stats. Without an estimate, the end is 0."""
@@ -188,26 +203,29 @@ class Projection:
 
     def _rate_begin(self) -> Sample:
         """Return the sample from which on the rate is measured."""
-        samples = self._samples
-        now = samples[-1]
-        index = self._index_before(max(_RATE_SECS, _RATE_SHARE * (now.at - samples[0].at)))
-        # Go further back until enough URLs were finished since.
-        while index and now.finished - samples[index].finished < _RATE_URLS:
-            index -= 1
-        return samples[index]
+        secs_so_far = self._samples[-1].at - self._samples[0].at
+        return self._sample_before(max(_RATE_SECS, _RATE_SHARE * secs_so_far))
 
-    def _index_before(self, secs: float) -> int:
-        """Return the index of the latest sample that is at least *secs* old, or else 0."""
-        time = self._samples[-1].at - secs
-        return max((i for i, sample in enumerate(self._samples) if sample.at <= time), default=0)
+    def _sample_before(self, secs: float) -> Sample:
+        """Return the latest sample that is at least *secs* old, or else the first one.
+
+        It is older if too few URLs were finished since.
+        """
+        now = self._samples[-1]
+        for sample in reversed(self._samples):
+            if now.at - sample.at >= secs and now.finished - sample.finished >= _RATE_URLS:
+                return sample
+        return self._samples[0]
 
     def _movement(self, secs: float, rate: float) -> float:
         """Return how fast the estimated end has moved away in the last *secs*.
 
         The result is in seconds per second. *rate* is the number of URLs finished per second.
         """
-        then = self._samples[self._index_before(max(secs, _RATE_SECS))]
+        then = self._sample_before(max(secs, _MIN_WINDOW_SECS))
         now = self._samples[-1]
+        # Had the rate changed since, the end would seem to jump by all that is left.
+        rate = (now.finished - then.finished) / (now.at - then.at) or rate
         now_left, then_left = (max(sample.known / rate, sample.min_secs) for sample in (now, then))
         # If as much is left as before, the end has moved by as much time as has passed.
         return 1 + (now_left - then_left) / (now.at - then.at)

@@ -10,6 +10,7 @@ import msgspec
 
 from webcrawl.configuration.decoding import Epoch, Seconds, json_decoder
 from webcrawl.doctor.diagnosis import Diagnosis  # msgspec reads the annotations
+from webcrawl.doctor.projection import Tail  # as above
 from webcrawl.states import State  # as above
 
 
@@ -18,7 +19,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     *shards* has the numbers of shards by state. *busy* is the number of workers with a request, and
     *lag* the mean delay of the event loop in the last looks, in seconds. *next_visit* is when the
-    next visit is due, in epoch seconds. The other fields are those of ``CrawlActivity``.
+    next visit is due, in epoch seconds. *tail* is the host that holds up the end. The other fields are those of ``CrawlActivity``.
     """
 
     state: State
@@ -36,6 +37,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     next_visit: Epoch = 0.0
     lag: Seconds = 0.0
     parked: dict[str, int] = {}
+    tail: Tail | None = None
 
 
 class Line(msgspec.Struct, frozen=True):

@@ -26,7 +26,7 @@ from webcrawl.jobs.inspect.info_log import Position, end_of, line_chunks
 from webcrawl.jobs.inspect.job_view import running
 from webcrawl.jobs.inspect.why_text import moment
 from webcrawl.states import CrawlState, State
-from webcrawl.wording import counted
+from webcrawl.wording import counted, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,6 +175,9 @@ def facts_of(examination: Examination, now: float) -> list[tuple[str, str]]:
     rows += [("parked", line) for line in parked_lines(record.parked, has_finished=has_finished)]
     if record.projection and not has_finished:
         rows.append(("projected", record.projection))
+    if record.tail and not has_ended:
+        urls = counted(record.tail.urls, "URL")
+        rows.append(("held up by", f"{record.tail.host}: {urls} in {span(record.tail.secs)}"))
     rows += [("control", change) for change in examination.changes]
     if any(state != "running" for state in record.shards):
         shards = ", ".join(f"{number:,} {state}" for state, number in record.shards.items())

@@ -18,10 +18,10 @@ from webcrawl.jobs.report.figures import (
     share,
     shares,
     size,
-    span,
 )
 from webcrawl.jobs.report.outcome_words import meaning_of, whose_fault
 from webcrawl.wording import counted as plural
+from webcrawl.wording import span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

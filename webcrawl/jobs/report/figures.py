@@ -70,19 +70,6 @@ def share(part: float, whole: float) -> str:
     return f"{percent:.1f}%" if percent >= 0.1 else "< 0.1%"
 
 
-def span(secs: float) -> str:
-    """Format a duration of *secs* seconds.
-
-    >>> [span(secs) for secs in (0.01234, 9, 123.4, 5400, 141_900, 1_500_000)]
-    ['0.0123 s', '9 s', '123 s', '90 min', '39.4 h', '17.4 days']
-    """
-    if secs < 600:
-        return f"{secs:.3g} s"
-    if secs < 7200:
-        return f"{secs / 60:.0f} min"
-    return f"{secs / 3600:.1f} h" if secs < 172_800 else f"{secs / 86_400:.1f} days"
-
-
 def size(number: float) -> str:
     """Format *number*, of bytes, with three significant digits.
 

@@ -7,9 +7,9 @@ from urllib.parse import urlencode
 
 from webcrawl.clock import wall_time
 from webcrawl.jobs.inspect.overview import HostRow
-from webcrawl.jobs.report.figures import Figure, Link, Table, share, span
+from webcrawl.jobs.report.figures import Figure, Link, Table, share
 from webcrawl.jobs.report.outcome_words import NOT_SENT, meaning_of
-from webcrawl.wording import utc_time
+from webcrawl.wording import span, utc_time
 
 if TYPE_CHECKING:
     from webcrawl.jobs.report.totals_file import TotalsFile

@@ -16,8 +16,8 @@ from webcrawl.doctor.history import (
     Series,
     read_series,
 )
-from webcrawl.jobs.report.figures import Figure, over_time, span
-from webcrawl.wording import utc_time
+from webcrawl.jobs.report.figures import Figure, over_time
+from webcrawl.wording import span, utc_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from webcrawl.crawl.figures.counts import Counts, module_failures
 from webcrawl.doctor.history import MINUTE, TEN_SECS, read_series
 from webcrawl.jobs.report import breakdowns, now, tables
-from webcrawl.jobs.report.figures import Figure, share, size, span
+from webcrawl.jobs.report.figures import Figure, share, size
 from webcrawl.jobs.report.hosts_page import hosts_figure
 from webcrawl.jobs.report.model import ReportPage, alarms_of
 from webcrawl.jobs.report.over_time import (
@@ -25,7 +25,7 @@ from webcrawl.jobs.report.over_time import (
     runs,
 )
 from webcrawl.jobs.report.warning_log import warnings
-from webcrawl.wording import counted, utc_time
+from webcrawl.wording import counted, span, utc_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
