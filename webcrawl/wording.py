@@ -1,6 +1,6 @@
 """Wording for logs, summaries and commands.
 
-Puts nouns after counts, formats times and durations, and makes text from other people safe to print.
+Puts nouns after counts, formats times and durations, and makes text from others safe to print.
 """
 
 from __future__ import annotations

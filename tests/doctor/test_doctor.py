@@ -69,6 +69,12 @@ held by the per-domain share of workers; 0 of 200 workers busy | MORE_HOSTS
         | event loop uses 90% of a core, and waits for one 10% of the time |
         RESTING | {"ready": 1, "resting": 1, "on_wire": 1} | {"loop": 0.9, "idle": 0.9} | cpu
         | event loop uses 90% of a core |
+        # Its pages are processed while their hosts are paused.
+        RESTING | {"resting": 220, "in_process": 40} | {"loop": 0.95} | politeness
+        | 220 hosts are paused between requests; 10 of 200 workers busy | MORE_HOSTS
+        RESTING | {"resting": 10, "workers": 16, "on_wire": 0, "in_process": 1} | {"loop": 0.95}
+        | politeness | 10 hosts are paused between requests; 0 of 16 workers busy | MORE_HOSTS
+        RESTING | {"in_process": 40} | {"loop": 0.95} | cpu | event loop uses 95% of a core |
         RESTING | {"ready": 3} | {"loop": 0.1, "process": 0.1, "waited": 0.9} | cpu
         | event loop uses 10% of a core, and waits for one 90% of the time | STOP_OTHERS
         # The other threads are its own.

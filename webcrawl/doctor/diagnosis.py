@@ -160,7 +160,12 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause | None:
         Cause.STARTING: now.awaits_seeds or (is_empty and now.reads_seeds and not now.waits_for),
         Cause.RENDERING: rendering > 0 and is_quiet and not pages,
         Cause.NOTHING_LEFT: (bool(now.waits_for) or is_empty) and not (parked or failing),
-        Cause.CPU: (has_work and use.loop + use.waited >= _FULL_CORE)
+        # While more hosts are paused than pages wait, and none is ready, the hosts are the limit.
+        Cause.CPU: (
+            not is_blocked
+            and (now.ready > 0 or pages > now.resting)
+            and use.loop + use.waited >= _FULL_CORE
+        )
         or (is_backed_up and use.process >= _FULL_CORE),
         Cause.DISK: is_disk_busy and not is_blocked and (waits_for_disk or (has_work and is_late)),
         Cause.BANDWIDTH: now.limit == "BANDWIDTH_MAX",
