@@ -124,7 +124,7 @@ def test_a_page_is_self_contained_and_changes_nothing_else(stored, tmp_path):
     # The rows of some tables have bars, the longest one for the largest number.
     bars = root.xpath("//figure[@id='responsecode-report']//td[@class='bars']//@d")
     assert bars[:2] == ["M0 0h100.0v1H0z", "M0 0h2.5v1H0z"]
-    assert len(root.xpath("//figure[.//td[@class='bars']]")) == 10
+    assert len(root.xpath("//figure[.//td[@class='bars']]")) == 11
 
 
 def test_a_crawl_without_a_page_has_a_report_that_says_so(stored, tmp_path):
@@ -168,7 +168,7 @@ def test_the_first_screen_says_whether_the_crawl_is_well(stored):
         f"my.Module failed on 2 pages: see logs/critical.jsonl and {MODULE_FAILS}",
     ]
     tables = tables_of(page(model))
-    names = ("waiting", "responsecode-report", "crawl-report")
+    names = ("waiting", "faults", "responsecode-report", "crawl-report")
     rows = [f"{name}: {' | '.join(row)}\n" for name in names for row in tables[name]]
     assert "".join(rows) == golden("first-screen.txt", "".join(rows))
     # The same rows as those of ``scrapy why``.

@@ -30,7 +30,7 @@ from webcrawl.crawl.figures.counts import with_prefix
 from webcrawl.crawl.figures.summary import summary
 from webcrawl.crawl.lease.outcome_log import NAMES
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
-from webcrawl.doctor.history import History
+from webcrawl.doctor.history import FAULTS, History, kind_of
 from webcrawl.doctor.record import Line, Record
 from webcrawl.jobs.inspect import info_log
 from webcrawl.jobs.inspect.info_log import line_chunks
@@ -149,7 +149,12 @@ def test_summary_and_report_agree_on_which_urls_were_given_up(tmp_path):
     assert f"redirects  {table['redirects']}\n" in text
     assert table["URLs finished"] == len(outcomes)
     assert table["pages"] + table["redirects"] + table["given up"] == len(outcomes) - 2
-    assert dict(found.summary)["URLs given up"] == share(len(given_up), len(outcomes))
+    failed = {x for x in given_up if kind_of(x) in FAULTS}
+    assert dict(found.summary)["URLs failed"] == share(len(failed), len(outcomes))
+    assert dict(found.summary)["not there or denied"] == share(
+        len(given_up - failed), len(outcomes)
+    )
+    assert {row[0] for row in figure(found, "faults").table.rows} == failed
 
 
 def test_full_compressed_and_torn_logs_are_read(tmp_path):

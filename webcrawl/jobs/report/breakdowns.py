@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from itertools import accumulate
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 from webcrawl.crawl.figures.counts import with_prefix
-from webcrawl.doctor.history import kind_of
+from webcrawl.doctor.history import FAULTS, kind_of
 from webcrawl.jobs.report.chart import format_scaled
 from webcrawl.jobs.report.figures import (
     Figure,
-    Link,
     Table,
+    ask_about,
     histogram,
     share,
     shares,
@@ -30,42 +29,64 @@ if TYPE_CHECKING:
 
 # Sentence added to the table of outcomes if some URLs were visited again.
 _BEFORE_VISITS = " Each URL is counted once, by its first result; later visits are not included."
+# For each outcome: the number of hosts with failures, and the one with most of them.
+_FAILED_HOSTS = (
+    "SELECT outcome, hosts, host FROM "
+    "(SELECT outcome, count(*) AS hosts, host, max(urls) FROM faults GROUP BY outcome)"
+)
 # The lower limits of the bars of Mercator's histogram of sizes: 0, 1, 2, 4, ... 1M.
 _SIZES = ["0", *(format_scaled(1 << power, by=1024).upper() for power in range(21))]
 # Depths from this one on are counted together.
 _DEPTHS = 20
 
 
-def outcomes(crawl: Crawl, *, is_live: bool) -> Figure:
-    """Return the table of URLs by status code and outcome (Mercator's figure 6)."""
+def outcomes(crawl: Crawl, *, is_live: bool) -> tuple[Figure, Figure]:
+    """Return the table of failed URLs, and that of the others (Mercator's figure 6)."""
     results = crawl.results
-    pages = share(results.pages, results.urls)
-    earlier = "" if is_live else " (81.4% in Mercator's crawl)"
-    lead = f"Of {results.urls:,} URLs, {pages} gave a document{earlier}."
-    lead += _BEFORE_VISITS * bool(results.visits)
     # Heritrix' codes are only in the tables for programs.
     counts: Counter[str] = Counter()
     for (_, outcome), number in crawl.log.answers.items():
         counts[outcome] += number
     ranked = sorted(counts, key=lambda outcome: (-counts[outcome], outcome))
-    rows = []
+    hosts = {outcome: (number, host) for outcome, number, host in crawl.file.select(_FAILED_HOSTS)}
+
+    failed_rows = []
+    other_rows = []
     for outcome in ranked:
-        example = crawl.log.examples[outcome]
-        if is_live:
-            example = Link(example, f"./?{urlencode({'url': example})}#ask")
-        rows.append(
-            (
-                outcome,
-                counts[outcome],
-                kind_of(outcome),
-                meaning_of(outcome),
-                whose_fault(outcome),
-                example,
+        asked = ask_about if is_live else str
+        example = asked(crawl.log.examples[outcome])
+        if kind_of(outcome) in FAULTS:
+            number, host = hosts.get(outcome, (0, ""))
+            about = (whose_fault(outcome), meaning_of(outcome))
+            failed_rows.append(
+                (outcome, counts[outcome], number, asked(host), *about, example),
             )
-        )
-    head = ("outcome", "URLs", "kind", "what it means", "whose fault", "example")
-    table = Table(head, rows)
-    return Figure("responsecode-report", "Outcomes of URLs", lead, table, bars=1)
+        else:
+            other_rows.append((outcome, counts[outcome], meaning_of(outcome), example))
+
+    failed = sum(row[1] for row in failed_rows)
+    lead = f"{share(failed, results.urls)} of {results.urls:,} URLs failed after all tries"
+    ((number,),) = crawl.file.select("SELECT count(DISTINCT host) FROM faults")
+    lead += f", on {number:,} of {plural(crawl.hosts, 'host')}." if failed else "."
+    head = (
+        "outcome",
+        "URLs",
+        "hosts",
+        "most of them on",
+        "whose fault",
+        "what it means",
+        "example",
+    )
+    table = Table(head, failed_rows) if failed_rows else None
+    failures = Figure("faults", "What failed", lead, table, bars=1)
+
+    pages = share(results.pages, results.urls)
+    earlier = "" if is_live else " (81.4% in Mercator's crawl)"
+    lead = f"Of {results.urls:,} URLs, {pages} gave a document{earlier}."
+    lead += " Others are not there, or robots.txt or a rule denies them, which is nobody's fault."
+    lead += _BEFORE_VISITS * bool(results.visits)
+    table = Table(("outcome", "URLs", "what it means", "example"), other_rows)
+    return failures, Figure("responsecode-report", "As the sites want", lead, table, bars=1)
 
 
 def visits(crawl: Crawl) -> Figure:

@@ -7,6 +7,7 @@ the code that prints them must escape them.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
+from urllib.parse import urlencode
 
 from webcrawl.jobs.report.chart import Chart
 from webcrawl.wording import utc_time
@@ -34,6 +35,11 @@ class Link(str):  # noqa: SLOT000  # a text with slots has no attributes
         link = super().__new__(cls, text)
         link.url = url
         return link
+
+
+def ask_about(question: str) -> Link:
+    """Return *question*, a URL or a host, as a link to what the live page says about it."""
+    return Link(question, f"./?{urlencode({'url': question})}#ask")
 
 
 class Table(NamedTuple):

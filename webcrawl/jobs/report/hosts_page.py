@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlencode
 
 from webcrawl.clock import wall_time
 from webcrawl.jobs.inspect.overview import HostRow
-from webcrawl.jobs.report.figures import Figure, Link, Table, share
+from webcrawl.jobs.report.figures import Figure, Table, ask_about, share
 from webcrawl.jobs.report.outcome_words import NOT_SENT, meaning_of
 from webcrawl.wording import span, utc_time
 
@@ -110,7 +109,7 @@ def hosts_page(
         row = HostRow(host, host_state or "", ready_at or 0.0, waiting)
         rows.append(
             (
-                Link(host, f"./?{urlencode({'url': host})}#ask"),
+                ask_about(host),
                 # A pause that is over may have been followed by others.
                 row.describe_state(now) if row.ready_at > now else host_state or "nothing waits",
                 waiting,

@@ -80,7 +80,7 @@ class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
     summary: pairs of a label and a number with its unit.
     rates: figures over time.
     runs: when the crawl was started, in words; "" if that is not known.
-    outcomes: table of URLs by outcome, with examples.
+    outcomes: tables of URLs by outcome, with examples: of those that failed, and of the others.
     sections: further figures, by the title of their section.
 
     live: fields of a live page.
@@ -96,7 +96,7 @@ class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
     summary: list[tuple[str, str]]
     rates: list[Figure]
     runs: str
-    outcomes: Figure
+    outcomes: tuple[Figure, Figure]
     sections: dict[str, list[Figure]]
     live: Live | None = None
 

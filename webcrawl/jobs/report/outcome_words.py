@@ -26,8 +26,6 @@ _WHOSE = {
     "connections": "the server, or your network if most hosts fail",
     "server errors": "the server",
     "refused": "the server, which refuses this crawler",
-    "not found": "nobody's; normal",
-    "robots.txt and rules": "nobody's; rules of the site, or yours",
 }
 
 
@@ -44,5 +42,5 @@ def meaning_of(outcome: str) -> str:
 
 
 def whose_fault(outcome: str) -> str:
-    """Return whose fault *outcome* is; "" if the URL was not given up."""
+    """Return whose fault *outcome* is; "" if the URL did not fail."""
     return _WHOSE.get(kind_of(outcome), "")

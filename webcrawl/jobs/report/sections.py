@@ -11,7 +11,7 @@ from shutil import disk_usage
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.figures.counts import Counts, module_failures
-from webcrawl.doctor.history import MINUTE, TEN_SECS, read_series
+from webcrawl.doctor.history import FAULTS, MINUTE, TEN_SECS, count_kinds, read_series
 from webcrawl.jobs.report import breakdowns, now, tables
 from webcrawl.jobs.report.figures import Figure, share, size
 from webcrawl.jobs.report.hosts_page import hosts_figure
@@ -94,6 +94,8 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
 def _summary(crawl: Crawl, at: float) -> list[tuple[str, str]]:
     """Return the rows of the summary: a label, and a number with its unit."""
     results = crawl.results
+    kinds = count_kinds(results.given_up)
+    failed = sum(kinds[kind] for kind in FAULTS)
     rows = [
         ("pages", f"{results.pages:,}"),
         *([("running time", span(crawl.secs))] if crawl.secs else []),
@@ -101,7 +103,8 @@ def _summary(crawl: Crawl, at: float) -> list[tuple[str, str]]:
         ("received", size(crawl.received)),
         ("hosts contacted", f"{crawl.hosts:,}"),
         ("duplicates", share(crawl.duplicates, results.pages)),
-        ("URLs given up", share(results.total_given_up, results.urls)),
+        ("URLs failed", share(failed, results.urls)),
+        ("not there or denied", share(results.total_given_up - failed, results.urls)),
     ]
     with suppress(OSError):
         rows.append(("free disk space", size(disk_usage(crawl.path).free)))
