@@ -13,6 +13,8 @@ import math
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from webcrawl.configuration.decoding import Seconds  # msgspec reads it
+
 # A projection needs this many samples. The time so far is divided into parts, and one sample is
 # kept for each.
 _MIN_SAMPLES = 7
@@ -43,7 +45,7 @@ class Tail(NamedTuple):
 
     host: str
     urls: int
-    secs: float
+    secs: Seconds
 
 
 class Sample(NamedTuple):

@@ -24,6 +24,7 @@ QUEUES = [
     ("fast.test", "paused", 4e9, 50),
     ("new.test", "paused", 1e9, 7),  # until a time that is over
 ]
+PARKED = [("fast.test", "depth", 3), ("full.test", "host_budget", 8), ("full.test", "depth", 1)]
 
 
 def shown(**question):
@@ -31,6 +32,7 @@ def shown(**question):
     with closing(TotalsFile()) as file:
         file.add(LINES)
         file.replace_queues(QUEUES)
+        file.replace_parked(PARKED)
         page = hosts_page(file, **question)
     rows = {row[0]: row[1:] for row in page.table.rows}
     assert page.total == len(rows)
@@ -39,12 +41,13 @@ def shown(**question):
 
 @each(
     "order state words hosts",
-    ("time left", "", "", "slow.test fast.test new.test down.test"),
-    ("waiting", "", "", "fast.test slow.test new.test down.test"),
-    ("failures", "all", "", "down.test fast.test new.test slow.test"),
+    ("time left", "", "", "slow.test fast.test new.test down.test full.test"),
+    ("waiting", "", "", "fast.test slow.test new.test down.test full.test"),
+    ("failures", "all", "", "down.test fast.test full.test new.test slow.test"),
     ("share of time", "waiting", "", "slow.test fast.test new.test"),
     ("pages", "ready", "", "slow.test"),
     ("name", "paused", "", "fast.test new.test"),
+    ("name", "parked", "", "fast.test full.test"),
     ("name", "failing", "", "down.test"),
     ("name", "contacted", "", "fast.test slow.test"),
     ("slowest", "contacted", "", "slow.test fast.test"),
@@ -57,11 +60,15 @@ def test_hosts_are_sorted_and_filtered(order, state, words, hosts):
 
 def test_a_row_says_how_long_the_host_needs_and_why_it_fails():
     rows = shown()[1]
-    assert rows["slow.test"] == ("ready", 10, "10 min", "60 s", "8 s", "82.8%", 3, 0, 0, "")
+    assert rows["slow.test"] == ("ready", 10, "", "10 min", "60 s", "8 s", "82.8%", 3, 0, 0, "")
     why = "2 connect_refused, 1 dns_failed, 1 host_failing; last 2027-01-15 08:00:09: "
     why += "The name servers returned no usable answer."
-    assert rows["down.test"] == ("nothing waits", 0, "", "", "", "0%", 0, 1, 4, why)
+    assert rows["down.test"] == ("nothing waits", 0, "", "", "", "", "0%", 0, 1, 4, why)
     assert rows["new.test"][:4] == ("paused", 7, "", "")
+    assert rows["fast.test"][2].startswith("3 URLs parked because of nearer pages")
+    parked = "1 URL parked because of nearer pages, which go first; fetched after these; "
+    parked += "8 URLs parked because of their host's limit; to fetch them, raise BUDGET_HOST_PAGES "
+    assert rows["full.test"][:3] == ("all URLs parked", 0, f"{parked}or _BYTES and run again")
 
 
 def test_each_host_is_a_link_and_other_pages_are_linked():

@@ -366,8 +366,21 @@ def test_a_value_that_never_changes_is_a_sentence_instead_of_a_chart(tmp_path):
     write_history(tmp_path, range(int(T0), int(T0) + 600, 60), waiting=lambda _: 7, resting=int)
     found = report_of(tmp_path)
     assert figure(found, "waiting").chart is None
-    assert figure(found, "waiting").lead.startswith("In the last 10 s: 7 URLs. Parked URLs ")
+    assert figure(found, "waiting").lead.startswith("Last: 7 URLs. Parked URLs ")
     assert [*figure(found, "workers").chart.series] == ["hosts paused"]
+
+
+def test_the_last_value_of_a_gauge_is_the_newest_one(tmp_path):
+    """Also in intervals of many minutes; of two drones the sum, if both are running."""
+    for number, end in enumerate((36_000, 36_000, 20_000)):
+        write_log(tmp_path / f"drones/{number}", [])
+        ats = range(int(T0), int(T0) + end, 100)
+        write_history(tmp_path / f"drones/{number}", ats, waiting=lambda n: 1000 + n)
+    found = report_of(tmp_path)
+    waiting = figure(found, "waiting")
+    assert waiting.lead.startswith("Last: 2,718 URLs.")
+    assert waiting.table.rows[-1][1] == 2718 > waiting.table.rows[-2][1]
+    assert figure(found, "memory").lead == "Last: 718 MB."
 
 
 def test_a_disk_that_fills_is_full_in_so_many_days(tmp_path):
@@ -377,7 +390,7 @@ def test_a_disk_that_fills_is_full_in_so_many_days(tmp_path):
     lead = figure(report_of(tmp_path), "disk").lead
     full = "The disk is full at 2027-01-15 09:51 UTC, in 102 min, if it fills as in the last ten "
     full += "minutes. The crawl pauses before, while fewer than DISK_MIN_FREE_BYTES are free."
-    assert lead == f"In the last 10 s: 919 GB free. {full}"
+    assert lead == f"Last: 919 GB free. {full}"
     assert disk_alarms([tmp_path]) == [f"{full} See docs/howto/run-it-for-weeks.md#disk."]
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from webcrawl.clock import wall_time
 from webcrawl.crawl.figures.summary import parked_lines
+from webcrawl.frontier.entry import decode
 from webcrawl.frontier.host_parts import keys_of_other_divisions
 from webcrawl.frontier.view import Where
 from webcrawl.jobs.arguments import host as read_host
@@ -22,6 +23,8 @@ from webcrawl.jobs.inspect.explanation import AsOf, as_of
 from webcrawl.jobs.inspect.host_state import HostReport, host_state, state_of
 from webcrawl.jobs.inspect.why_text import as_of_text, host_text, moment
 from webcrawl.states import HostState, State
+from webcrawl.storage.record_log import unpack
+from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 from webcrawl.wording import counted
 
@@ -136,6 +139,22 @@ def host_rows(view: JobView) -> Iterator[HostRow]:
     now = wall_time()
     for name, times in chain.from_iterable(shard.frontier.hosts() for shard in view.shards):
         yield HostRow(name, state_of(times, now=now), times.ready_at, times.length)
+
+
+def parked_hosts(view: JobView, *, most: int) -> Iterator[tuple[str, str, int]]:
+    """Yield rows of a host, a reason, and how many of its URLs were parked for it.
+
+    As of the checkpoint, and of the first *most* parked URLs only. Takes 3 us for each.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    queues = chain.from_iterable(shard.frontier.queues() for shard in view.shards)
+    for queue in queues:
+        if queue.where is Where.PARKED:
+            packed = chain.from_iterable(unpack(view.path, 0, piece) for piece in queue.pieces())
+            entries = map(decode, islice(packed, max(most - counts.total(), 0)))
+            counts.update((host_of(entry.url), queue.name) for entry in entries)
+    for (host, reason), number in counts.items():
+        yield host, reason, number
 
 
 def host_overview(view: JobView, host: str) -> HostOverview:

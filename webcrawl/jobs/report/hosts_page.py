@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.clock import wall_time
+from webcrawl.crawl.figures.summary import parked_lines
 from webcrawl.jobs.inspect.overview import HostRow
 from webcrawl.jobs.report.figures import Figure, Table, ask_about, share
 from webcrawl.jobs.report.outcome_words import NOT_SENT, meaning_of
@@ -33,6 +34,7 @@ FILTERS = {
     "paused": "state = 'paused'",
     "ready": "state = 'ready'",
     "in process": "state = 'in process'",
+    "parked": "host IN (SELECT host FROM parked)",
     "failing": "faults",
 }
 _LEAD = (
@@ -46,8 +48,12 @@ WITH rows AS (
     FROM hosts LEFT JOIN queues USING (host)
     UNION ALL
     SELECT host, state, ready_at, waiting, 0, 0, 0, 0, 0, NULL FROM queues
-    WHERE host NOT IN (SELECT host FROM hosts))
+    WHERE host NOT IN (SELECT host FROM hosts)
+    UNION ALL
+    SELECT DISTINCT host, NULL, 0, 0, 0, 0, 0, 0, 0, NULL FROM parked
+    WHERE host NOT IN (SELECT host FROM hosts UNION ALL SELECT host FROM queues))
 """
+_PARKED = "SELECT reason, urls FROM parked WHERE host = :host"
 _FAULTS = "SELECT urls, outcome, last FROM faults WHERE host = :host ORDER BY urls DESC, outcome"
 
 
@@ -106,13 +112,17 @@ def hosts_page(
         period,
         left,
     ) in found.fetchall():
+        parked = dict(file.select(_PARKED, {"host": host}).fetchall())
+        # A queue that is empty may still have URLs that wait for another reason.
+        idle = "all URLs parked" if parked else "nothing waits"
         row = HostRow(host, host_state or "", ready_at or 0.0, waiting)
         rows.append(
             (
                 ask_about(host),
                 # A pause that is over may have been followed by others.
-                row.describe_state(now) if row.ready_at > now else host_state or "nothing waits",
+                row.describe_state(now) if row.ready_at > now else host_state or idle,
                 waiting,
+                "; ".join(parked_lines(parked, has_finished=False)),
                 "" if left is None else span(left),
                 "" if period is None else span(period),
                 span(secs / fetches) if fetches else "",
@@ -124,8 +134,9 @@ def hosts_page(
             )
         )
     head = (
-        *("host", "state", "URLs waiting", "time left", "time per URL", "time per request"),
-        *("share of time", "pages", "denied by robots.txt", "failures", "why they failed"),
+        *("host", "state", "URLs waiting", "URLs parked", "time left", "time per URL"),
+        *("time per request", "share of time", "pages", "denied by robots.txt", "failures"),
+        "why they failed",
     )
     return HostsPage(Table(head, rows), total, words, state, order, offset)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from webcrawl.doctor.history import (
     DAY,
     FAULTS,
+    GAUGES,
     HOUR,
     KINDS,
     MINUTE,
@@ -37,6 +38,8 @@ _NOT_FULL = "The disk has not filled for ten minutes, so it is not known when it
 _MAX_STARTS = 5
 _MAX_DRONES = 3  # in a chart, together with their sum
 _SLOWER = 0.8
+# A process is not running any more if its last sample is so much older than those of others.
+_STOPPED_SECS = 300.0
 _DISK = "docs/howto/run-it-for-weeks.md#disk"
 # A kind of failure needs attention if it is at least this share of the URLs of an hour, and so many
 # times its share of the day before. With fewer URLs, a share says nothing.
@@ -88,14 +91,41 @@ def charts(jobdirs: Sequence[Path], *, secs: float, until: float = math.inf) -> 
     full = _full_within(jobdirs, _FULL_SECS)
     if not full and len(series.at) and series.at[-1] - series.at[0] >= _RECENT_SECS:
         full = _NOT_FULL
+    newest = _newest(jobdirs, until)
     notes = {
         "waiting": "Parked URLs are kept on disk until the reason given above is gone.",
         "disk": full,
     }
     return [
-        _figure(kind, series, drones if kind.name == "documents" else {}, notes.get(kind.name, ""))
+        _figure(
+            kind,
+            series,
+            newest,
+            drones if kind.name == "documents" else {},
+            notes.get(kind.name, ""),
+        )
         for kind in (*visits, *_CHARTS)
     ]
+
+
+def _newest(jobdirs: Sequence[Path], until: float) -> dict[str, float]:
+    """Return the last values of the gauges before the epoch second *until*, of all processes.
+
+    Those of a process that stopped minutes before the others are left out.
+    """
+    processes = [read_series([jobdir], TEN_SECS).since(0.0, until) for jobdir in jobdirs]
+    ends = [process.at[-1] if len(process.at) else 0.0 for process in processes]
+    running = [
+        process
+        for process, end in zip(processes, ends, strict=True)
+        if end and end > max(ends) - _STOPPED_SECS
+    ]
+    newest = {}
+    for name in GAUGES:
+        values = [float(process.columns[name][-1]) for process in running]
+        merge = {"lag": max, "free disk": min}.get(name, sum)
+        newest[name] = float(merge(values)) if values else 0.0
+    return newest
 
 
 def _rates_of_drones(jobdirs: Sequence[Path], series: Series) -> dict[str, list[float]]:
@@ -161,20 +191,32 @@ def _beginning(jobdirs: Sequence[Path], minutes: Series) -> float:
     return float(minutes.at[0] if minutes.at[0] < beginning + HOUR else beginning)
 
 
-def _figure(kind: _Chart, series: Series, others: Mapping[str, list[float]], note: str) -> Figure:
-    """Return the figure *kind* of *series*, with the lines of *others* and the sentence *note*."""
+def _figure(
+    kind: _Chart,
+    series: Series,
+    newest: Mapping[str, float],
+    others: Mapping[str, list[float]],
+    note: str,
+) -> Figure:
+    """Return the figure *kind* of *series*, with the lines of *others* and the sentence *note*.
+
+    *newest* has the last values of gauges, in place of the means of the last interval.
+    """
     if not len(series.at):
         return Figure(kind.name, kind.title, "No history yet.")
     lines = {}
     for name in kind.columns:
         values = (series.rates if kind.is_rate else series.columns)[name] / kind.unit
         lines[name] = [*map(_rounded, values.tolist())]
+        if name in newest:
+            lines[name][-1] = _rounded(newest[name] / kind.unit)
     lines = {name: values for name, values in lines.items() if any(values)} or lines
     if others:
         lines = {"all drones": lines["pages"], **others}
     last = {name: f"{values[-1]:,}" for name, values in lines.items()}
     parts = [f"{name} {value}" for name, value in last.items()] if len(last) > 1 else last.values()
-    lead = f"In the last {span(series.secs)}: {', '.join(parts)} {kind.y}".rstrip()
+    when = f"In the last {span(series.secs)}" if kind.is_rate else "Last"
+    lead = f"{when}: {', '.join(parts)} {kind.y}".rstrip()
     if kind.is_rate and len(lines) == 1:
         (rates,) = lines.values()
         lead += f"; {_rounded(sum(rates) / len(rates)):,} on average of this time"

@@ -28,7 +28,7 @@ from webcrawl.jobs.inspect.aliases import AliasRow, alias_rows
 from webcrawl.jobs.inspect.examination import Examination, examinations
 from webcrawl.jobs.inspect.info_log import BEGINNING, end_of, line_chunks, outcome_lines
 from webcrawl.jobs.inspect.job_view import ask, live_manifests, running
-from webcrawl.jobs.inspect.overview import host_rows
+from webcrawl.jobs.inspect.overview import host_rows, parked_hosts
 from webcrawl.jobs.report.log_totals import LogTotals
 from webcrawl.jobs.report.totals_file import TotalsFile
 from webcrawl.pipelines.warc.payloads import FILE
@@ -37,8 +37,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from webcrawl.jobs.inspect.job_view import JobView
 
 _MAX_ALIASES = 50
+# The hosts of so many parked URLs are counted, in a second.
+_MAX_PARKED = 300_000
 # Number of commands that are shown.
 _MAX_COMMANDS = 20
 
@@ -204,7 +207,7 @@ class CrawlReader:
         if manifests != self._manifests:  # there is a new checkpoint
             self._manifests = manifests
             with suppress(FatalError):  # raised if no checkpoint can be read
-                ask(path, lambda view: self.file.replace_queues(map(astuple, host_rows(view))))
+                ask(path, self._read_queues)
                 self._aliases = ask(path, lambda view: alias_rows(view.shards)[:_MAX_ALIASES])
 
         process_stats = [stats_of(jobdir) for jobdir in jobdirs]
@@ -243,6 +246,11 @@ class CrawlReader:
             aliases=self._aliases,
             commands=last_changes(jobdirs[0], _MAX_COMMANDS),
         )
+
+    def _read_queues(self, view: JobView) -> None:
+        """Read the queues of hosts and the parked URLs in *view* into the temporary file."""
+        self.file.replace_queues(map(astuple, host_rows(view)))
+        self.file.replace_parked(parked_hosts(view, most=_MAX_PARKED))
 
 
 def _present_stats(processes: Sequence[Examination]) -> dict[str, int]:

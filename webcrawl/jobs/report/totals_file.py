@@ -40,6 +40,8 @@ CREATE TABLE faults (
     host TEXT, outcome TEXT, urls INT, last REAL, PRIMARY KEY (host, outcome)) WITHOUT ROWID;
 CREATE TABLE queues (
     host TEXT PRIMARY KEY, state TEXT, ready_at REAL, waiting INT) WITHOUT ROWID;
+CREATE TABLE parked (
+    host TEXT, reason TEXT, urls INT, PRIMARY KEY (host, reason)) WITHOUT ROWID;
 CREATE TABLE types (type TEXT PRIMARY KEY, urls INT, bytes INT, pages INT) WITHOUT ROWID;
 CREATE TABLE seeds (
     url TEXT PRIMARY KEY, is_seed INT, status INT, outcome TEXT, redirect TEXT) WITHOUT ROWID;
@@ -84,6 +86,7 @@ class TotalsFile:
         of the kinds FAULTS; and when the first and the last request was sent.
     faults: for each host and outcome of these kinds: how often, and when it was the last time.
     queues: for each host with a queue: its state, when it is ready, and its waiting URLs.
+    parked: for each host and reason: its parked URLs.
     types: for each content type: answered URLs, their bytes, and pages.
     seeds: the last result of each seed, and of each URL that was found by a redirect.
 
@@ -131,6 +134,11 @@ class TotalsFile:
         """Replace the table ``queues`` by *rows*."""
         self._database.execute("DELETE FROM queues")
         self._database.executemany("REPLACE INTO queues VALUES (?, ?, ?, ?)", rows)
+
+    def replace_parked(self, rows: Iterable[tuple[str, str, int]]) -> None:
+        """Replace the table ``parked`` by *rows*."""
+        self._database.execute("DELETE FROM parked")
+        self._database.executemany("REPLACE INTO parked VALUES (?, ?, ?)", rows)
 
     def add_digests(self, payloads: Path) -> None:
         """Add the digests in the table *payloads* of a WARC writer, if it can be read."""
