@@ -335,20 +335,26 @@ async def send_to_hive(
         )
 
     deadline = now() + _ANSWER_SECS
-    number = await append(0)
+    numbers = [await append(0)]
     answers: dict[str, CommandAnswer] = {}
     names = {name: report.figures.name if report else None for name, report in beat.reports.items()}
     silent = beat.members
     while silent and now() < deadline:
         await asyncio.sleep(_POLL_SECS)
-        fields = await client.execute_command("HGETALL", keys.answers(number))
-        for name, data in fields.items():
-            with suppress(ValueError):
-                answers.setdefault(name.decode(), _decode_answer(data))
+        later = 0
+        # A drone's first answer counts. It is read last, so that it is there if a later one was.
+        for number in reversed(numbers):
+            fields = await client.execute_command("HGETALL", keys.answers(number))
+            for name, data in fields.items():
+                with suppress(ValueError):
+                    answer = _decode_answer(data)
+                    if answer.refused and answer.n:
+                        later = max(later, answer.n)
+                    else:
+                        answers[name.decode()] = answer
         # A drone knows a later command with this number (see the module): send the command again.
-        if later := max((answer.n for answer in answers.values() if answer.refused), default=0):
-            number = await append(later + 1)
-            answers = {name: answer for name, answer in answers.items() if not answer.refused}
+        if later >= numbers[-1]:
+            numbers.append(await append(later + 1))
         latest = await membership.look()
         # Drones that have left the hive need not answer.
         silent = beat.members & latest.members - answers.keys()
