@@ -341,8 +341,8 @@ async def test_a_store_that_hangs_stops_no_commands_in_redis(hive_at):
             await hive.join("b", awaits_commands=False)
             # It answers, although it cannot know yet what it has missed.
             assert len(await hive.send("state")) == 2
+            await until(lambda: hive.pauses("b") == ["hive_commands"])
             await until(lambda: "HIVE_STORE has not answered yet" in hive.said_of("b"))
-            assert hive.pauses("b") == ["hive_commands"]
         await until(lambda: not hive.pauses("b"))
         await hive.is_stored("resume")
 

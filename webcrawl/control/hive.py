@@ -141,6 +141,7 @@ class HiveControl:
             self._store_due.set()
             for task in self._running:
                 task.cancel()
+            await asyncio.gather(*self._running, return_exceptions=True)
 
     def _keep_reading_store(self) -> None:
         """Read the store, and add this drone's commands that it lacks, until closed."""
