@@ -36,7 +36,6 @@ from webcrawl.pipelines.link_database import edge_directories
 from webcrawl.pipelines.search_fields import (
     ANCHORS,
     NAMES,
-    OWN_ANCHORS,
     PRIOR,
     TEXT_FIELDS,
     WEIGHTS,
@@ -64,7 +63,7 @@ FIELDS = {
     "text": [*TEXT_FIELDS],
 }
 #: What is fitted: weights of fields, and of what else adds to a score.
-FITTED = [*FIELDS, "name", "all words in links"][1:]
+FITTED = [*FIELDS, "name"][1:]
 
 
 class Site(NamedTuple):
@@ -128,8 +127,8 @@ SETS = {
     "general": "python postgresql rust ;",
     "linked": f"python postgresql django sqlalchemy {SMALL} ;",
     "small": f"{SMALL} ;",
-    "fit": "aiohttp yarl attrs requests cryptography openssl celery kombu scrapy setuptools "
-    "structlog sphinx hypothesis ; python",
+    "fit": "aiohttp yarl attrs requests cryptography openssl celery kombu scrapy "
+    "structlog sphinx hypothesis ; python setuptools",
     "fit-others": "apache glib commons ;",
     "fit-items": "scipy ;",
 }
@@ -427,8 +426,8 @@ def table_of(job: Path, sites: list[str]) -> Table:
     starts: list[int] = []
     for query in queries:
         parts = [parse(query.words, fields)[0] for fields in FIELDS.values()]
-        parts.append(tantivy.Query.term_query(index.schema, NAMES, name_of(query.words)))
-        parts.append(parse(query.words, [OWN_ANCHORS], conjunction_by_default=True)[0])
+        name = tantivy.Query.term_query(index.schema, NAMES, name_of(query.words))
+        parts.append(tantivy.Query.const_score_query(name, 1.0))
         every, _ = parse(query.words, [*WEIGHTS], conjunction_by_default=True)
         hits = searcher.search(every, 300, weight_by_field=PRIOR).hits
         found = {(at.segment_ord, at.doc): [0.0] * len(parts) for _, at in hits}

@@ -344,8 +344,8 @@ WARC_DESCRIPTION = ""
 TEXT_DIR = ""
 TEXT_FORMAT = "parquet"
 TEXT_MAX_CHARS = 200_000
-# Library that extracts the main text of a page, also for SearchIndex: resiliparse (3 ms of CPU), or
-# trafilatura (13 ms), which removes more of the clutter.
+# Deprecated, goes with 0.6. Library that extracts the main text of a page, also for SearchIndex:
+# resiliparse (3 ms of CPU), or trafilatura (13 ms).
 TEXT_EXTRACTOR = "resiliparse"
 # Also write the main text as Markdown, to the column markdown; needs TEXT_EXTRACTOR=resiliparse.
 TEXT_MARKDOWN = False

@@ -152,6 +152,14 @@ BUDGET_HOST_PAGES for a host
     """)
 
 
+def test_a_deprecated_extractor_gets_a_warning(caplog):
+    check_crawl(settings(TEXT_EXTRACTOR="trafilatura"))
+    (record,) = caplog.records
+    assert record.getMessage().startswith("TEXT_EXTRACTOR goes with 0.6. Leave it out")
+    check_crawl(settings(TEXT_EXTRACTOR="resiliparse"))
+    assert caplog.records == [record]
+
+
 _OTHERS_REFUSED = dict(
     table("""
     DNS_SERVERS                 | 127.0.0.1:80000

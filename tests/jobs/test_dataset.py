@@ -8,6 +8,7 @@ from glob import escape
 import duckdb
 import pyarrow.parquet as pq
 import pytest
+import warm
 from contracts.modules import a_page, run_module
 from crash import die_between_lines
 from crawling import printed, refusal
@@ -69,7 +70,9 @@ def test_each_run_adds_what_is_new(tmp_path):
     job, made = tmp_path / "web", tmp_path / "made"
     job_in(job, "a", "b")
     (job / "text/part-9.parquet.open").write_bytes(b"unfinished")
-    assert printed("dataset", job, "-o", made) == f"{made}: 2 pages in 1 file\n"
+    done = warm.scrapy("dataset", job, "-o", made)
+    assert done.stdout == f"{made}: 2 pages in 1 file\n"
+    assert "the column simhash goes with 0.6. Use the column minhash" in done.stderr
     (first,) = (made / "data").iterdir()
     assert re.fullmatch(r"train-web-\d{17}-\d{5}\.parquet", first.name)
     before = first.stat()
@@ -77,7 +80,8 @@ def test_each_run_adds_what_is_new(tmp_path):
     job_in(tmp_path / "hive/drones/0", "d")
     job_in(tmp_path / "hive/drones/1", "e")
     (made / "ABOUT.md").write_text("Pages of a test.\n")
-    assert printed("dataset", job, "-o", made) == f"{made}: 3 pages in 2 files\n"
+    done = warm.scrapy("dataset", job, "-o", made)
+    assert (done.stdout, done.stderr) == (f"{made}: 3 pages in 2 files\n", "")
     assert printed("dataset", tmp_path / "hive", "-o", made) == f"{made}: 5 pages in 4 files\n"
     assert (first.stat().st_ino, urls_in(made)) == (before.st_ino, words("a b c d e"))
     assert {path.name for path in made.iterdir()} == {"data", "README.md", "ABOUT.md"}

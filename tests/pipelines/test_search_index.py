@@ -25,7 +25,7 @@ from webcrawl.items import Link, RobotsDirectives
 from webcrawl.jobs.purge.files import purge_index
 from webcrawl.jobs.search import search
 from webcrawl.pipelines.link_graph import LinkGraph
-from webcrawl.pipelines.search_fields import ONE_CHARACTER_WORD
+from webcrawl.pipelines.search_fields import NAME_WEIGHT, ONE_CHARACTER_WORD
 from webcrawl.pipelines.search_index import SearchIndex
 from webcrawl.pipelines.search_ranks import add_links
 from webcrawl.storage.record_log import HEADER_SIZE, RecordLog
@@ -269,14 +269,20 @@ def test_a_page_with_the_name_that_is_searched_for_comes_first(tmp_path):
         assert all("names" not in other.explanation for other in others)
 
 
-def test_links_with_all_words_count_more_than_links_with_some_of_them(tmp_path):
-    one, two, three = (f"http://a.test/{n}" for n in range(1, 4))
-    index(tmp_path, *(a_text(n, "yellow bird") for n in range(1, 4)))
-    some = [(one, text, {}) for text in ("bird bird", "a bird", "the bird")]
-    every = [(two, text, {}) for text in ("yellow bird", *map(str, range(12)))]
-    linked(tmp_path, (three, [*some, *every, (three, "bird", {})]))
-    hits = found(tmp_path, "yellow bird").hits
-    assert [hit.url for hit in hits] == [two, one, three]
+def test_a_page_that_defines_a_term_comes_first(tmp_path):
+    page = "<title>Module</title><p id=apple>{}"
+    texts = [
+        page.format("Use Basket.add to add to a basket. " * 9),
+        page.format("<dt id=fruit.Basket.add>add(...) puts one more into it"),
+        page.format("<a name='the-end'></a><h2 id=id7>Its end</h2> fruit"),
+    ]
+    index(tmp_path, *(a_page(text, url=f"http://a.test/{n}") for n, text in enumerate(texts)))
+    assert urls(tmp_path, "add basket") == {"http://a.test/0", "http://a.test/1"}
+    (hit,) = found(tmp_path, "add fruit basket", explain=True).hits
+    assert hit.url == "http://a.test/1"
+    assert hit.explanation["names"] == NAME_WEIGHT
+    assert urls(tmp_path, "the end") == {"http://a.test/2"}
+    assert urls(tmp_path, "apple") == urls(tmp_path, "id7") == set()
 
 
 @pytest.mark.cures("is being written: wait until the crawl ends")

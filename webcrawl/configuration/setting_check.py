@@ -179,6 +179,11 @@ def check_crawl(settings: BaseSettings) -> None:
     whole_number(settings, "REACTOR_THREADPOOL_MAXSIZE", at_least=1)
     _check_feeds(settings)
     _check_names(settings)
+    if settings["TEXT_EXTRACTOR"] == "trafilatura":
+        logger.warning(
+            "TEXT_EXTRACTOR goes with 0.6. Leave it out: the text of pages is then extracted by "
+            "resiliparse"
+        )
 
 
 def _check_number(name: str, value: Any, kind: str = "a number") -> None:

@@ -24,11 +24,9 @@ from webcrawl.errors import FatalError, require_package
 from webcrawl.hosts.politeness.exclusions import host_in
 from webcrawl.pipelines.module import output_directory
 from webcrawl.pipelines.search_fields import (
-    ALL_OWN_ANCHORS_WEIGHT,
     NAME_WEIGHT,
     NAMES,
     ONE_CHARACTER_WORD,
-    OWN_ANCHORS,
     PACKAGE,
     PRIOR,
     TEXT_FIELDS,
@@ -184,7 +182,7 @@ def search(directory: Path, words: str, *, limit: int, explain: bool = False) ->
         searcher = index.searcher()
         other_words, conditions = _split_conditions(normalize("NFC", words), index.schema)
         words_query, not_searched = _parse_query(other_words, index, searcher)
-        ranking = _ranking_query(words_query, other_words, index)
+        ranking = _ranking_query(words_query, other_words, index.schema)
         query = tantivy.Query.boolean_query([(tantivy.Occur.Must, ranking), *conditions])
         # the library's stub has no count
         answer: Any = searcher.search(query, limit, weight_by_field=PRIOR)
@@ -266,8 +264,10 @@ def _by_field(explanation: dict[str, Any], schema: tantivy.Schema) -> dict[str, 
             for part in node.get("details", ()):
                 add(part)
         else:
-            fields = _FIELD.findall(str(node))
-            values[names[fields[0]] if fields else ""] += node["value"]
+            numbers = _FIELD.findall(str(node))
+            # The only constant is what a name adds.
+            other = NAMES if node["description"] == "Const" else ""
+            values[names[numbers[0]] if numbers else other] += node["value"]
 
     add(explanation)
     return {name: round(value, 3) for name, value in values.most_common()}
@@ -301,21 +301,16 @@ def _parse_query(
     return query, [*problems]
 
 
-def _ranking_query(query: tantivy.Query, words: str, index: tantivy.Index) -> tantivy.Query:
+def _ranking_query(query: tantivy.Query, words: str, schema: tantivy.Schema) -> tantivy.Query:
     """Return a query that finds the same pages as *query*, which was made of *words*.
 
-    It adds to the scores of pages with these words as a name, or all in links from their own host.
+    It adds to the scores of pages with the same words as a name.
     """
     from tantivy import Occur, Query  # noqa: PLC0415  # of `make modules`
 
-    name = Query.term_query(index.schema, NAMES, name_of(words), index_option="basic")
-    in_links, _ = index.parse_query_lenient(words, [OWN_ANCHORS], conjunction_by_default=True)
+    name = Query.term_query(schema, NAMES, name_of(words), index_option="basic")
     return Query.boolean_query(
-        [
-            (Occur.Must, query),
-            (Occur.Should, Query.boost_query(name, NAME_WEIGHT)),
-            (Occur.Should, Query.boost_query(in_links, ALL_OWN_ANCHORS_WEIGHT)),
-        ]
+        [(Occur.Must, query), (Occur.Should, Query.const_score_query(name, NAME_WEIGHT))]
     )
 
 

@@ -57,7 +57,8 @@ EXTRACTORS = ("resiliparse", "trafilatura")
 MAX_TITLE_CHARS = 500
 MAX_SIGNALS = 20
 MAX_SIGNAL_CHARS = 1000
-_MAX_HEADINGS_CHARS = 1 << 14
+_MAX_HEADINGS_CHARS = 1 << 15
+_MAX_FRAGMENTS_BYTES = 1 << 14
 _MAX_SIGNAL_TAGS = 500
 _MAX_TAG_BYTES = 2048  # how far before a word about a licence its tag may begin
 # Limit of the steps of the scan. A real page takes 120; this many take 0.1 s.
@@ -90,6 +91,12 @@ _CLUTTER = [
 ]
 # Headings, and terms that the page defines.
 _HEADINGS = "h1, h2, h3, h4, h5, h6, dt"
+# Fragments of the page's URLs, as in page#fragment, and those that only number parts of the page.
+_FRAGMENT = re.compile(
+    rb"""<(?:h[1-6]|dt|section|a|span)\s(?:[^<>]*?\s)??(?:id|name)\s*=\s*["']?([^"'\s<>]+)""",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(rb"(?:id|index)?[-_.\d]*", re.IGNORECASE)
 _MENUS = [f"nav {MARK}"]  # what is left out of the whole text of a page
 _PREFORMATTED = re.compile(r"(<pre>.*?</pre>)", re.DOTALL)
 # Lines with cells, as Resiliparse separates them.
@@ -154,7 +161,7 @@ class MainText(msgspec.Struct, frozen=True):
     ``licences``: URLs of links that have ``rel=license`` or point to Creative Commons.
     ``tdm_reservation``, ``tdm_policy``: values of the TDM Reservation Protocol, from headers or
         meta elements.
-    ``headings``: headings and defined terms of an HTML page, one per line.
+    ``headings``: headings, defined terms and fragments of an HTML page, one per line.
     ``markdown``: the same text as Markdown, for HTML pages with TEXT_MARKDOWN; otherwise empty. At
         most as many characters as ``text`` may have.
     """
@@ -224,7 +231,7 @@ def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> Main
     }
     licences: list[str | None] = []
     title = ""
-    headings = ""
+    headings: list[str] = []
     declared_language = ""
     formatted = ""
     is_cut = False
@@ -243,6 +250,7 @@ def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> Main
 
         pieces, is_cut = _kept_pieces(data)
         data = _with_shadow_roots(b"".join(pieces))
+        headings = [_fragments(data)]
         tree = _safe_tree(data)
         if tree is None:
             # Piece by piece, because a search holds the interpreter lock.
@@ -255,8 +263,7 @@ def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> Main
         if markdown:
             formatted = _markdown(tree, is_main=is_main)
         title = tree.title or ""
-        found = tree.document.query_selector_all(_HEADINGS)
-        headings = "\n".join(element.text for element in found)
+        headings += (one.text for one in tree.document.query_selector_all(_HEADINGS))
 
         for attributes in _signal_attributes(data):
             name = attributes.get("name", "").strip().lower()
@@ -287,7 +294,7 @@ def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> Main
         language_source=detected.source,
         encoding=charset.NAMES[codec],
         encoding_source=encoding_source,
-        headings=replace_unprintable(headings[:_MAX_HEADINGS_CHARS]),
+        headings=replace_unprintable("\n".join(headings)[:_MAX_HEADINGS_CHARS]),
         markdown=replace_unprintable(formatted)[:max_chars],
     )
 
@@ -322,6 +329,13 @@ def _kept_pieces(source: bytes) -> tuple[list[bytes], bool]:
         else:  # skip a malformed tag
             position = lower.find(b">", position) + 1 or len(lower)
     return pieces, position < len(source)
+
+
+def _fragments(page: bytes) -> str:
+    """Return the fragments of the HTML *page*, one per line, without those that are numbers."""
+    names = dict.fromkeys(match[1] for match in _FRAGMENT.finditer(page))
+    lines = b"\n".join(name for name in names if not _NUMBER.fullmatch(name))
+    return lines[:_MAX_FRAGMENTS_BYTES].decode("utf-8", "replace")
 
 
 def _with_shadow_roots(page: bytes) -> bytes:

@@ -2,8 +2,10 @@
 
 Case and accents are folded in all of them. The fields::
 
-    title, headings title of the page, and its headings with the terms that it defines
-    names           the whole title, its parts, each heading and each term: a query that equals one
+    title           title of the page
+    headings        headings, the terms that the page defines, and the fragments of its URLs
+    names           the whole title, its parts, and each line of headings: the sorted words of each,
+                    for queries with the same words
     path            words of the URL
     anchors         texts of links to the page from other hosts
     own_anchors     texts of links to the page from its own host
@@ -57,13 +59,11 @@ LINK_FIELDS = (ANCHORS, OWN_ANCHORS, PRIOR)
 #: Weights of the fields in which a search looks for words. They were fitted by
 #: benchmarks/search_quality.py.
 WEIGHTS = {
-    "title": 2.0, "headings": 0.5, "path": 4.0, ANCHORS: 1.0, OWN_ANCHORS: 2.0, "words": 0.5,
+    "title": 0.25, "headings": 0.8, "path": 1.0, ANCHORS: 1.0, OWN_ANCHORS: 0.62, "words": 0.31,
     **dict.fromkeys(TEXT_FIELDS, 0.25),
 }  # fmt: skip
-#: Weights of what adds to the score of the pages found: that the query is one of their names, and
-#: that the links from their own host have all its words.
-NAME_WEIGHT = 8.0
-ALL_OWN_ANCHORS_WEIGHT = 5.0
+#: What is added to the score of pages if the query has the words of one of their names.
+NAME_WEIGHT = 16.0
 # What divides a title into parts, as in "Search - Example".
 _TITLE_SEPARATOR = re.compile(r"\s[-–—|·:(]\s*")  # noqa: RUF001  # dashes of titles
 # Thai, Lao, Burmese, Khmer, Kana, Han and Hangul.
@@ -110,8 +110,8 @@ def build_analyzer(stemmer: str = "", *, by_character: bool = False) -> tantivy.
 
 
 def name_of(text: str) -> str:
-    """Return the folded words of *text*, as they are in the field NAMES."""
-    return " ".join(build_analyzer().analyze(text))
+    """Return the folded words of *text* in alphabetical order, as they are in the field NAMES."""
+    return " ".join(sorted(build_analyzer().analyze(text)))
 
 
 def open_index(directory: Path, *, create: bool = False) -> tantivy.Index:
