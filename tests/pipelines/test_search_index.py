@@ -60,11 +60,6 @@ def documents(jobdir):
     return tantivy.Index.open(str(jobdir / "search")).searcher().num_docs
 
 
-def test_a_page_whose_text_was_cut_is_marked(tmp_path):
-    index(tmp_path, a_text(1, ENGLISH), a_text(2, ENGLISH, body_cut=True))
-    assert urls(tmp_path, "truncated:true") == {"http://a.test/2"}
-
-
 @pytest.mark.cures("was made by an older version. Move it away, and build it again")
 def test_an_index_of_an_older_version_gets_a_sentence(tmp_path):
     fields = tantivy.SchemaBuilder()

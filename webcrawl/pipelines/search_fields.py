@@ -15,7 +15,7 @@ Case and accents are folded in all of them. The fields::
     text            title and text of all other pages
     words           all words of title and text: for searches by prefix, and for words that are
                     written without their accents
-    url, host, type, language, date, truncated
+    url, host, type, language, date
     copy            where the stored page may be shown: offset and path of its WARC record
     prior           weight of the page by the links to it (search_ranks.py)
 
@@ -165,7 +165,6 @@ def _schema() -> tantivy.Schema:
     ):
         builder.add_text_field(name, stored=True, tokenizer_name=tokenizer)
     builder.add_date_field("date", stored=True, indexed=True, fast=True)
-    builder.add_boolean_field("truncated", stored=True, indexed=True)
     builder.add_float_field(PRIOR, stored=True, fast=True)
     return builder.build()
 

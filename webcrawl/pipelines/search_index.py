@@ -130,7 +130,6 @@ class SearchIndex(ProcessingModule):
                 "headings": [normalize("NFC", main_text.headings)],
                 "language": [main_text.language],
                 "date": [datetime.fromtimestamp(page.fetched_at, UTC)],
-                "truncated": [main_text.truncated],
                 "copy": copy,
                 text_field(main_text.language, text): [title, text],
             }
