@@ -60,8 +60,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     near_duplicates = f"; {counted(found, 'near-duplicate')}" if opts.near_duplicates else ""
     if is_new:
         print(
-            "dataset: the column simhash goes with 0.6. Use the column minhash, or "
-            "--near-duplicates.",
+            "dataset: the column simhash goes with 0.6; the column minhash and --near-duplicates "
+            "replace it",
             file=sys.stderr,
         )
     print(f"{opts.output}: {counted(rows, 'page')} in {counted(files, 'file')}{near_duplicates}")
