@@ -127,6 +127,14 @@ def test_each_write_adds_a_line_with_its_time_and_numbers_to_the_history(jobdir)
     assert lines[-1]["pages"] == 2
 
 
+def test_each_run_has_a_line_at_its_start_and_one_with_the_reason_at_its_end(jobdir):
+    crawl(jobdir)
+    crawl(jobdir)
+    runs = [json.loads(line) for line in (jobdir / "logs/runs.jsonl").read_text().splitlines()]
+    assert [run.get("reason") for run in runs] == [None, "finished"] * 2
+    assert [run["at"] for run in runs] == sorted(run["at"] for run in runs)
+
+
 def test_while_the_crawl_runs_the_file_and_its_history_are_up_to_date(tmp_path):
     with clean_web(tmp_path, hosts=8, mean_pages=4.0, max_pages=12) as (web, seeds):
         settings = {

@@ -4,7 +4,8 @@ It is written periodically while the crawl runs, and at its end. Each time, the 
 also appended to a history for plots, ``JOBDIR/logs/stats.jsonl``, as a line of JSON with the time
 ``at`` in epoch seconds. Each time a progress line is logged, a line with the doctor's diagnosis is
 added to the history (doctor/record.py), for ``scrapy why``, and a sample to the file of bounded
-size from which the charts are drawn (doctor/history.py).
+size from which the charts are drawn (doctor/history.py). ``JOBDIR/logs/runs.jsonl`` gets a line at
+the start of each run, and one with the reason at its end.
 
 The last stats are written at ``spider_closed``, for a crawl that ends before its engine runs. They
 are written again at ``engine_stopped``, because CoreStats and others set stats in their
@@ -28,6 +29,7 @@ from scrapy.exceptions import NotConfigured
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.values import log_file_secs, number
+from webcrawl.crawl.job.state_directory import RUNS
 from webcrawl.extensions.periodic import while_crawling
 from webcrawl.scheduler import process_of
 from webcrawl.storage.atomic import write_atomic
@@ -45,6 +47,7 @@ logger = logging.getLogger(__name__)
 
 # The size of one file of the history. With one line per minute, a month takes 400 MB.
 _HISTORY_FILE_BYTES = 1 << 26
+_RUNS_FILE_BYTES = 1 << 20
 
 
 class StatsFile:
@@ -66,6 +69,7 @@ class StatsFile:
             max_bytes=_HISTORY_FILE_BYTES,
             max_secs=max_secs,
         )
+        self._runs = LineLog(path=path.parent / RUNS, max_bytes=_RUNS_FILE_BYTES)
         self._began_at = wall_time()
         # Made with the first record, because a crawl needs no doctor.
         self._charts: History | None = None
@@ -98,7 +102,8 @@ class StatsFile:
 
     def spider_opened(self) -> None:
         self._crawler.signals.connect(self.write_last, signal=signals.spider_closed)
-        self._crawler.signals.connect(self.write_last, signal=signals.engine_stopped)
+        self._crawler.signals.connect(self.write_end, signal=signals.engine_stopped)
+        self._writing = asyncio.ensure_future(self._write_run({}))
 
     def record(self) -> None:
         """Append the doctor's diagnosis to the history, unless the last write is still running."""
@@ -123,6 +128,18 @@ class StatsFile:
             if running is not None:
                 await running
         await self._write()
+
+    async def write_end(self) -> None:
+        """Write the last stats, and why the run has ended."""
+        await self.write_last()
+        stats = self._crawler.stats
+        reason = stats.get_value("finish/error") or stats.get_value("finish_reason", "unknown")
+        await self._write_run({"reason": reason})
+
+    async def _write_run(self, facts: dict[str, str]) -> None:
+        """Append a line with the time and these *facts* to the log of runs."""
+        line = msgspec.json.encode({"at": round(wall_time(), 3), **facts})
+        await self._write_in_thread(self._runs.append_once, line)
 
     async def _write(self) -> None:
         """Write the file, and append a line to the history."""

@@ -32,7 +32,14 @@ from webcrawl.errors import DiskError, FatalError
 from webcrawl.frontier import ASIDE, Entry, encode
 from webcrawl.jobs.inspect.explanation import AsOf
 from webcrawl.jobs.inspect.job_view import ask
-from webcrawl.jobs.inspect.overview import HostRow, Overview, host_overview, overview, overview_text
+from webcrawl.jobs.inspect.overview import (
+    HostRow,
+    Overview,
+    host_overview,
+    overview,
+    overview_text,
+    parked_hosts,
+)
 from webcrawl.jobs.inspect.seeds_file import export
 from webcrawl.simweb import preset, start_in_process
 
@@ -210,6 +217,8 @@ def test_each_place_is_exported_and_what_no_list_can_say_is_counted(stored, tmp_
     told = looked_at(stored.path)
     assert (told.leased, told.parked) == (1, {"budget": 1})
     assert "parked  1 URL parked because of budget\n" in overview_text(told, now=time.time())
+    assert ask(stored.path, lambda view: [*parked_hosts(view, most=9)]) == [("p.test", "budget", 1)]
+    assert ask(stored.path, lambda view: [*parked_hosts(view, most=0)]) == []
 
 
 def test_settings_that_do_not_fit_the_job_leave_it_free(stored):

@@ -71,6 +71,16 @@ def test_a_row_says_how_long_the_host_needs_and_why_it_fails():
     assert rows["full.test"][:3] == ("all URLs parked", 0, f"{parked}or _BYTES and run again")
 
 
+def test_the_time_per_url_is_that_of_the_last_run():
+    """Before it, the crawl did not run for a day."""
+    with closing(TotalsFile(run_began_at=T0 + 86_400)) as file:
+        for start in (T0, T0 + 86_400):
+            file.add(line(f"http://a.test/{n}", "http_200", T0, sent=start + 9 * n) for n in (1, 2))
+        file.replace_queues([("a.test", "ready", 0.0, 10)])
+        ((_, _, _, _, left, period, *_),) = hosts_page(file).table.rows
+    assert (left, period) == ("90 s", "9 s")
+
+
 def test_each_host_is_a_link_and_other_pages_are_linked():
     with closing(TotalsFile()) as file:
         file.replace_queues((f"h{n:03d}.test", "ready", 0.0, 1) for n in range(HOSTS_SHOWN + 1))

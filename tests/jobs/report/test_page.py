@@ -118,7 +118,7 @@ def test_a_page_is_self_contained_and_changes_nothing_else(stored, tmp_path):
     assert all(len(one.find("title").text) > 20 for one in drawings)
     # Without its drawing, each figure is a table.
     tables = tables_of(text)
-    empty = "seeds-report refusals-unsigned refusals-signed journal"
+    empty = "runs seeds-report refusals-unsigned refusals-signed journal"
     assert [name for name, rows in tables.items() if not rows] == empty.split()
     assert tables["responsecode-report"][0][:2] == ["http_200", "2,666"]
     # The rows of some tables have bars, the longest one for the largest number.

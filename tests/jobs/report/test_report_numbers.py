@@ -25,9 +25,11 @@ from reading_report import (
     write_history,
     write_log,
 )
+from stored_job import in_use
 
 from webcrawl.crawl.figures.counts import with_prefix
 from webcrawl.crawl.figures.summary import summary
+from webcrawl.crawl.job.state_directory import RUNS
 from webcrawl.crawl.lease.outcome_log import NAMES
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
 from webcrawl.doctor.history import FAULTS, History, kind_of
@@ -38,6 +40,7 @@ from webcrawl.jobs.report import chart, figures, heritrix_log, outcome_words, pa
 from webcrawl.jobs.report.figures import share
 from webcrawl.jobs.report.log_totals import LogTotals
 from webcrawl.jobs.report.over_time import disk_alarms
+from webcrawl.jobs.report.runs import RunEvent
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.totals_file import TotalsFile
 from webcrawl.states import State
@@ -317,20 +320,35 @@ def test_no_line_is_drawn_over_a_gap_in_the_data(tmp_path):
     assert len(figure(found, "waiting").table.rows) <= 120
 
 
-def test_a_restart_is_a_line_in_the_charts_and_a_sentence(tmp_path):
+def test_each_start_is_a_line_in_the_charts(tmp_path):
     """After half an hour it does not run for five minutes; a quick restart has no gap."""
     write_log(tmp_path, [])
     write_history(tmp_path, range(int(T0), int(T0) + 1800, 60), waiting=int)
     write_history(tmp_path, range(int(T0) + 2100, int(T0) + 2400, 60), waiting=int)
     write_history(tmp_path, range(int(T0) + 2400, int(T0) + 3000, 60), waiting=int)
     found = report_of(tmp_path)
-    assert found.runs.endswith(
-        "in the charts: 2027-01-15 08:00, 2027-01-15 08:35 (it had not run since 08:30), "
-        "2027-01-15 08:40."
-    )
     drawing = figure(found, "waiting").chart
     (path,) = [path for style, path in chart.laid_out(drawing).marks if style == "start"]
     assert (len(drawing.starts), path.count("M")) == (2, 2)  # the first one is the axis
+
+
+def test_runs_have_their_start_and_end_and_the_reason(tmp_path):
+    """Two ended, one was killed after ten minutes, and the last one is running."""
+    events = [(0, ""), (600, "shutdown"), (700, ""), (800, "finished"), (3600, ""), (9000, "")]
+    rows = [RunEvent(T0 + at, reason) for at, reason in events]
+    with in_use(tmp_path):
+        write_log(tmp_path, [])
+        write_history(tmp_path, range(int(T0) + 3600, int(T0) + 4200, 60))
+        (tmp_path / RUNS).write_bytes(msgspec.json.Encoder().encode_lines(rows) + b"torn")
+        shown = figure(report_of(tmp_path), "runs").table.rows
+    day = "2027-01-15"
+    assert shown == [
+        (f"{day} 10:30:00", "", "", "it is running"),
+        (f"{day} 09:00:00", f"about {day} 09:10", "10 min", "killed, or the machine went down"),
+        (f"{day} 08:11:40", f"{day} 08:13:20", "100 s", "finished"),
+        (f"{day} 08:00:00", f"{day} 08:10:00", "10 min", "stopped by a signal"),
+    ]
+    assert figure(report_of(tmp_path), "runs").table.rows[0][-1].startswith("killed")
 
 
 def test_the_last_hour_is_compared_with_the_day_before(tmp_path):

@@ -38,7 +38,7 @@ def report_of(path):
 def figures_of(found):
     """All figures in the order in which they are on the page."""
     below = [one for section in found.sections.values() for one in section]
-    return [*found.rates, *found.outcomes, *below]
+    return [*found.rates, *found.outcomes, found.runs, *below]
 
 
 def figure(found, name):

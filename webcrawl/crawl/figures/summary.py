@@ -140,7 +140,7 @@ def _result(figures: _CrawlStats, *, is_drone: bool) -> _Rows:
     # Rows without a text are left out: a text times False is empty. If the counts are not complete,
     # only those of links on pages are shown of the links.
     return [
-        ("end", ended or _ENDS.get(figures.reason, figures.reason)),
+        ("end", ended or reason_in_words(figures.reason)),
         *(_drone(stats) if is_drone else []),
         ("seeds", _seeds(stats, figures.prefix)),
         ("seeds", stats.get("seeds/damaged", "")),
@@ -312,6 +312,11 @@ _RELEASED = {
 _REFUSALS = ("address_forbidden", "excluded", "rights_refused", "robots_denied")
 #: Advice that follows the name of an outcome.
 REMEDIES = {"address_forbidden": ": not a public address; -s ALLOW_PRIVATE_ADDRESSES=1 allows it"}
+
+
+def reason_in_words(reason: str) -> str:
+    """Describe the finish *reason* of a run."""
+    return _ENDS.get(reason, reason)
 
 
 def describe_end(held: Mapping[str, int]) -> str:

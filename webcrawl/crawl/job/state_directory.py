@@ -31,6 +31,8 @@ from webcrawl.wording import iso_time
 SHARDS = "shards"
 #: Log of warnings and errors (extensions/repeated_lines.py).
 WARNINGS = "logs/warnings.jsonl"
+#: Log of the starts and ends of runs, relative to the job directory.
+RUNS = "logs/runs.jsonl"
 #: The directory in which ``scrapy hive`` makes the job directories of its drones.
 DRONES = "drones"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

@@ -39,12 +39,12 @@ FILTERS = {
 }
 _LEAD = (
     "Queues are as of the last checkpoint. Time left is that of the queue, at the time per URL so "
-    "far, which includes the pauses. Share of time: of the time that all requests took, added up."
+    "far in this run, which includes the pauses. Share of time: of the time that all requests took."
 )
 _ROWS = """
 WITH rows AS (
     SELECT hosts.host, state, ready_at, coalesce(waiting, 0) AS waiting, pages, faults, denied,
-        secs, fetches, (last - first) / nullif(fetches - 1, 0) AS period
+        secs, fetches, (last - first) / nullif(sent - 1, 0) AS period
     FROM hosts LEFT JOIN queues USING (host)
     UNION ALL
     SELECT host, state, ready_at, waiting, 0, 0, 0, 0, 0, NULL FROM queues

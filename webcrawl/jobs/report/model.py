@@ -79,7 +79,7 @@ class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
     processes: diagnoses of the crawl's processes, one or a hive's drones.
     summary: pairs of a label and a number with its unit.
     rates: figures over time.
-    runs: when the crawl was started, in words; "" if that is not known.
+    runs: table of when the crawl was started and ended, and why.
     outcomes: tables of URLs by outcome, with examples: of those that failed, and of the others.
     sections: further figures, by the title of their section.
 
@@ -95,7 +95,7 @@ class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
     processes: list[Examination]
     summary: list[tuple[str, str]]
     rates: list[Figure]
-    runs: str
+    runs: Figure
     outcomes: tuple[Figure, Figure]
     sections: dict[str, list[Figure]]
     live: Live | None = None

@@ -34,8 +34,6 @@ _FULL = (
     "before, while fewer than DISK_MIN_FREE_BYTES are free."
 )
 _NOT_FULL = "The disk has not filled for ten minutes, so it is not known when it is full."
-# The page names the last starts of the crawl.
-_MAX_STARTS = 5
 _MAX_DRONES = 3  # in a chart, together with their sum
 _SLOWER = 0.8
 # A process is not running any more if its last sample is so much older than those of others.
@@ -155,20 +153,6 @@ def compare_with_day_before(jobdirs: Sequence[Path]) -> str:
         slower_since = series.at[min(last_fast + 1, len(series.at) - 1)]
         text += f"; slower since about {utc_time(slower_since)[:-3]} UTC"
     return text
-
-
-def runs(jobdirs: Sequence[Path]) -> str:
-    """Say when the crawl was started in the last day, and how long it had not run before."""
-    minutes = read_series(jobdirs, MINUTE)
-    starts = []
-    for index in minutes.columns["starts"].nonzero()[0][-_MAX_STARTS:]:
-        at = float(minutes.at[index])
-        gap = at - float(minutes.at[index - 1]) - MINUTE if index else 0.0
-        before = f" (it had not run since {utc_time(at - gap)[11:16]})" if gap else ""
-        starts.append(f"{utc_time(at)[:-3]}{before}")
-    if not starts:
-        return ""
-    return f"Starts in the last day, which are vertical lines in the charts: {', '.join(starts)}."
 
 
 def series_of(jobdirs: Sequence[Path], *, secs: float, until: float = math.inf) -> Series:

@@ -22,8 +22,8 @@ from webcrawl.jobs.report.over_time import (
     compare_with_day_before,
     disk_alarms,
     fault_alarms,
-    runs,
 )
+from webcrawl.jobs.report.runs import runs_table
 from webcrawl.jobs.report.warning_log import warnings
 from webcrawl.wording import counted, span, utc_time
 
@@ -62,7 +62,7 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
         processes=crawl.processes,
         summary=_summary(crawl, at),
         rates=charts(crawl.jobdirs, secs=RANGES["all"]),
-        runs=runs(crawl.jobdirs),
+        runs=runs_table(crawl.path, crawl.jobdirs),
         outcomes=breakdowns.outcomes(crawl, is_live=is_live),
         sections={
             **({"Warnings": [logged]} if logged.table else {}),

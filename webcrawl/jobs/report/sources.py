@@ -30,6 +30,7 @@ from webcrawl.jobs.inspect.info_log import BEGINNING, end_of, line_chunks, outco
 from webcrawl.jobs.inspect.job_view import ask, live_manifests, running
 from webcrawl.jobs.inspect.overview import host_rows, parked_hosts
 from webcrawl.jobs.report.log_totals import LogTotals
+from webcrawl.jobs.report.runs import runs_of
 from webcrawl.jobs.report.totals_file import TotalsFile
 from webcrawl.pipelines.warc.payloads import FILE
 
@@ -127,7 +128,9 @@ class CrawlReader:
     def __init__(self, path: Path, jobdirs: Sequence[Path]) -> None:
         self.jobdirs = jobdirs
         self._path = path
-        self.file = TotalsFile()
+        # Times between requests are those of the last run, without the time before it.
+        starts = [run.start for jobdir in jobdirs for run in runs_of(jobdir)[-1:]]
+        self.file = TotalsFile(run_began_at=min(starts, default=0.0))
         self._log = LogTotals(file=self.file)
         self._damage: list[str] = []
         # The checkpoint from which queues and aliases were read.

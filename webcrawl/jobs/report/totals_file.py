@@ -31,11 +31,11 @@ PRAGMA cache_size = -8192;
 PRAGMA journal_mode = OFF;
 CREATE TABLE lines (
     url, host, type, outcome, redirect, kind, status INT, bytes INT, secs REAL, is_seed INT,
-    sent REAL, is_first INT, is_page INT, is_denied INT, is_given_up INT, is_wall INT,
-    is_fault INT, at REAL);
+    sent REAL, run_sent REAL, is_first INT, is_page INT, is_denied INT, is_given_up INT,
+    is_wall INT, is_fault INT, at REAL);
 CREATE TABLE hosts (
     host TEXT PRIMARY KEY, urls INT, bytes INT, pages INT, fetches INT, secs REAL, denied INT,
-    given_up INT, walls INT, faults INT, first REAL, last REAL) WITHOUT ROWID;
+    given_up INT, walls INT, faults INT, sent INT, first REAL, last REAL) WITHOUT ROWID;
 CREATE TABLE faults (
     host TEXT, outcome TEXT, urls INT, last REAL, PRIMARY KEY (host, outcome)) WITHOUT ROWID;
 CREATE TABLE queues (
@@ -50,19 +50,20 @@ CREATE INDEX dates ON digests (at);
 """
 _ADD_DIGEST = "INSERT INTO digests VALUES (?, ?, ?)"
 _DIGEST = "SELECT digest FROM digests WHERE at = ? AND url = ?"
-_INSERT = "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT = f"INSERT INTO lines VALUES ({', '.join('?' * 19)})"  # noqa: S608  # only question marks
 _ADD_UP = """
 INSERT INTO hosts
     SELECT host, sum(is_first), sum(bytes), sum(is_page), sum(status OR sent OR secs > 0),
         sum(secs), sum(is_denied AND is_first), sum(is_given_up AND is_first), sum(is_wall),
-        sum(is_fault), min(nullif(sent, 0)), max(nullif(sent, 0))
+        sum(is_fault), count(run_sent), min(run_sent), max(run_sent)
     FROM lines GROUP BY host
     ON CONFLICT DO UPDATE SET urls = urls + excluded.urls, bytes = bytes + excluded.bytes,
         pages = pages + excluded.pages, fetches = fetches + excluded.fetches,
         secs = secs + excluded.secs, denied = denied + excluded.denied,
         given_up = given_up + excluded.given_up, walls = walls + excluded.walls,
-        faults = faults + excluded.faults, first = coalesce(min(first, excluded.first),
-        first, excluded.first), last = coalesce(max(last, excluded.last), last, excluded.last);
+        faults = faults + excluded.faults, sent = sent + excluded.sent,
+        first = coalesce(min(first, excluded.first), first, excluded.first),
+        last = coalesce(max(last, excluded.last), last, excluded.last);
 INSERT INTO faults
     SELECT host, outcome, count(*), max(at) FROM lines WHERE is_fault GROUP BY host, outcome
     ON CONFLICT DO UPDATE SET urls = urls + excluded.urls, last = max(last, excluded.last);
@@ -83,7 +84,8 @@ class TotalsFile:
 
     hosts: for each host: finished URLs, bytes of all answers, pages, fetches and their time in
         seconds, URLs denied by robots.txt, URLs given up, and URLs that ended at a wall; failures
-        of the kinds FAULTS; and when the first and the last request was sent.
+        of the kinds FAULTS; and of this run, the requests, and when the first and the last was
+        sent.
     faults: for each host and outcome of these kinds: how often, and when it was the last time.
     queues: for each host with a queue: its state, when it is ready, and its waiting URLs.
     parked: for each host and reason: its parked URLs.
@@ -94,7 +96,9 @@ class TotalsFile:
     thread. All methods raise sqlite3.Error.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, run_began_at: float = 0.0) -> None:
+        """Make the file for a crawl whose last run began at this epoch second; 0 if not known."""
+        self._run_began_at = run_began_at
         self._database = sqlite3.connect("", check_same_thread=False)  # a temporary file
         self._database.executescript(_CREATE)
         for function, count in ((tld_of, 1), (status_code, 2), (is_given_up, 1)):
@@ -117,6 +121,7 @@ class TotalsFile:
                 line.took,
                 line.kind in _SEEDS and not line.depth,
                 line.sent,
+                line.sent if line.sent >= max(self._run_began_at, 1.0) else None,
                 not line.visit,
                 is_document(line.outcome) and not line.visit,
                 line.outcome == DENIED,
