@@ -6,7 +6,6 @@ directory next to the results.
 
 from __future__ import annotations
 
-import shutil
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -85,7 +84,11 @@ def link_database(
             raise
 
     with (
-        _work_directory(work_parent / "pagerank.work") as work_path,
+        # What a killed run has left there is deleted at the end.
+        work_directory(
+            work_parent / "pagerank.work", activity="The links are being ranked"
+        ) as work,
+        TemporaryDirectory(dir=work) as work_path,
         duckdb.connect(f"{work_path}/tables") as db,
     ):
         # Each thread needs memory, and a crawl may be running at the same time.
@@ -97,19 +100,6 @@ def link_database(
             # The exception in ``batches`` is the cause, if there was one.
             raise (*failures, error)[0] from None
         yield db, links
-
-
-@contextmanager
-def _work_directory(work: Path) -> Iterator[str]:
-    """Make a temporary directory in *work*, which is deleted at the end.
-
-    Leftover ones of earlier runs are deleted first.
-    """
-    with work_directory(work, activity="The links are being ranked"):
-        for leftover in work.glob("tables-*"):
-            shutil.rmtree(leftover)
-        with TemporaryDirectory(prefix="tables-", dir=work) as path:
-            yield path
 
 
 def _names_of(urls: pa.Array, name_of: Callable[[str], str]) -> pa.Array:
