@@ -13,12 +13,13 @@ if {"bdist_egg", "bdist_uberegg"} & {*sys.argv}:
 else:
     # With the script that fetches a list of seeds, but not the list, which has 20 MB.
     packages = [*find_packages(include=["webcrawl", "webcrawl.*"]), "webcrawl_seeds"]
+    packages.append("webcrawl_docs")  # guides that the monitor shows
     modules = []
     # Not where an egg was built: everything in that directory would be packed.
     build_directory = "build/package"
 setup(
     packages=packages,
-    package_dir={"webcrawl_seeds": "seeds"},
+    package_dir={"webcrawl_seeds": "seeds", "webcrawl_docs": "docs/howto"},
     py_modules=modules,
     options={"build": {"build_base": build_directory}},
 )

@@ -12,9 +12,13 @@ git clone --quiet . "$work/clone"
 .venv-lock/bin/python -m build --outdir "$work/dist" "$work/clone"
 .venv-lock/bin/twine check --strict "$work"/dist/*
 
-# The package and the script that fetches seeds, and nothing else.
+# The package, the script that fetches seeds and the guides, and nothing else.
 unzip -Z1 "$work"/dist/*.whl | grep -v '\.dist-info/' | sort >"$work/packed"
-{ git -C "$work/clone" ls-files webcrawl; echo webcrawl_seeds/refresh.py; } | sort | diff - "$work/packed"
+{
+  git -C "$work/clone" ls-files webcrawl
+  echo webcrawl_seeds/refresh.py
+  git -C "$work/clone" ls-files docs/howto | sed 's#docs/howto#webcrawl_docs#'
+} | sort | diff - "$work/packed"
 
 "$python" -m venv "$work/environment"
 "$work/environment/bin/pip" install --quiet requests==2.33.1 "$work"/dist/*.whl

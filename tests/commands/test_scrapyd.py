@@ -36,6 +36,7 @@ def project(tmp_path_factory):
     directory = tmp_path_factory.mktemp("project")
     for name in ("webcrawl", "seeds"):
         shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("*.csv"))
+    shutil.copytree(ROOT / "docs/howto", directory / "docs/howto")
     requirements = (path.name for path in ROOT.glob("requirements*.in"))
     for name in ("setup.py", "scrapy.cfg", "pyproject.toml", "README.md", "LICENSE", *requirements):
         shutil.copy(ROOT / name, directory)
@@ -101,7 +102,8 @@ def test_the_wheel_and_the_source_hold_the_package_and_nothing_of_the_user_s(pro
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     packed = {name for name in names if ".dist-info/" not in name}
-    assert packed == package | {"webcrawl_seeds/refresh.py"}
+    guides = {f"webcrawl_docs/{path.name}" for path in ROOT.glob("docs/howto/*.md")}
+    assert packed == package | {"webcrawl_seeds/refresh.py"} | guides
     (source,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(source) as archive:
         names = [path.name.partition("/")[2] for path in archive if path.isfile()]
@@ -114,7 +116,8 @@ def test_the_wheel_and_the_source_hold_the_package_and_nothing_of_the_user_s(pro
         "LICENSE",
         "PKG-INFO",
     }
-    assert {name for name in names if ".egg-info/" not in name} == package | beside
+    sources = {f"docs/howto/{path.name}" for path in ROOT.glob("docs/howto/*.md")}
+    assert {name for name in names if ".egg-info/" not in name} == package | beside | sources
 
 
 def test_the_package_names_what_is_pinned_and_allows_those_versions():

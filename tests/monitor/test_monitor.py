@@ -145,6 +145,14 @@ def test_all_hosts_are_listed_and_each_leads_to_its_answer(monitor):
     assert monitor.status("GET", "/hosts?offset=-1") == 400
 
 
+def test_a_guide_that_the_page_names_is_shown_and_no_other_file(monitor):
+    guide = monitor.page("/help/run-it-for-weeks")
+    assert guide.xpath("//link/@href") == ["../page.css"]
+    assert guide.xpath("//section[@id='disk']//pre")
+    assert monitor.status("GET", "/help/..%2F..%2FREADME") == 404
+    assert monitor.status("GET", "/help/none") == 404
+
+
 def test_charts_have_the_range_and_the_drone_that_are_asked_for(monitor):
     for query in ("", "?range=hour", "?range=all&drone=0", "?range=x&drone=%22"):
         assert monitor.page(f"/{query}").xpath("//figure[@id='waiting']")

@@ -36,6 +36,7 @@ from msgspec.structs import replace
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.job.control_journal import Request
 from webcrawl.errors import FatalError
+from webcrawl.jobs.report.guides import guide_names, guide_sections
 from webcrawl.jobs.report.hosts_page import FILTERS, HOSTS_SHOWN, ORDERS
 from webcrawl.jobs.report.page import HITS_SHOWN, page, render
 from webcrawl.jobs.search import MAX_HITS, SearchResult
@@ -103,6 +104,7 @@ class Site:
                 web.get("/page.css", self._asset),
                 web.get("/page.js", self._asset),
                 web.get("/hosts", self._hosts),
+                web.get("/help/{name}", self._guide),
                 web.get("/search", self._search),
                 web.get("/copy", self._copy),
                 web.get("/token", self._token),
@@ -172,6 +174,14 @@ class Site:
         return _html(
             await asyncio.to_thread(render, "hosts.html", title=title, hosts=hosts, **values)
         )
+
+    async def _guide(self, request: web.Request) -> web.Response:
+        """Return the page of a guide that messages name."""
+        name = request.match_info["name"]
+        if name not in guide_names():
+            raise web.HTTPNotFound(text="There is no such guide.\n")
+        sections = guide_sections(name)
+        return _html(render("guide.html", title="webcrawl", sections=sections))
 
     async def _search(self, request: web.Request) -> web.Response:
         """Return the page of a search; without words, only its form."""

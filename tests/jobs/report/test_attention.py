@@ -4,6 +4,7 @@ import logging
 import re
 from pathlib import Path
 
+from lxml import html
 from reading_report import figure, report_of, write_log
 from scrapy.utils.test import get_crawler
 from text_tables import each
@@ -12,7 +13,9 @@ from webcrawl.doctor.diagnosis import Cause, Diagnosis
 from webcrawl.doctor.history import History
 from webcrawl.doctor.record import Record
 from webcrawl.extensions.repeated_lines import RepeatedLines
+from webcrawl.jobs.report.guides import guide_names, guide_sections, guide_url, with_guides
 from webcrawl.jobs.report.over_time import fault_alarms
+from webcrawl.jobs.report.page import render
 from webcrawl.jobs.report.warning_log import HOW_TO, how_to
 from webcrawl.states import State
 
@@ -78,3 +81,22 @@ def test_pages_about_what_to_do_exist():
         titles = re.findall(r"^#+ (.+)$", (ROOT / name).read_text("utf-8"), re.MULTILINE)
         anchors = {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
         assert not heading or heading in anchors, page
+        # The monitor shows the page, with the same anchors.
+        url = guide_url(page)
+        assert url.startswith("help/")
+        sections = guide_sections(url.removeprefix("help/").partition("#")[0])
+        assert [heading] == [one.anchor for one in sections if one.anchor == heading] or not heading
+
+
+def test_guides_are_shown_with_links_to_others(tmp_path):
+    page = "docs/howto/run-it-for-weeks.md#disk"
+    other = f"docs/howto/{'none'}.md"
+    assert with_guides(f"<b> see {page}, {other}") == (
+        f'&lt;b&gt; see <a href="help/run-it-for-weeks#disk">{page}</a>, {other}'
+    )
+    for name in guide_names():
+        root = html.fromstring(render("guide.html", title="x", sections=guide_sections(name)))
+        ids = root.xpath("//@id")
+        assert len(ids) == len(set(ids)), name
+        linked = {url for url in root.xpath("//main//a/@href") if not url.startswith("#")}
+        assert {url.partition("#")[0] for url in linked} <= guide_names()

@@ -36,7 +36,15 @@ from webcrawl.doctor.history import FAULTS, History, kind_of
 from webcrawl.doctor.record import Line, Record
 from webcrawl.jobs.inspect import info_log
 from webcrawl.jobs.inspect.info_log import line_chunks
-from webcrawl.jobs.report import chart, figures, heritrix_log, outcome_words, page, totals_file
+from webcrawl.jobs.report import (
+    chart,
+    figures,
+    guides,
+    heritrix_log,
+    outcome_words,
+    page,
+    totals_file,
+)
 from webcrawl.jobs.report.figures import share
 from webcrawl.jobs.report.log_totals import LogTotals
 from webcrawl.jobs.report.over_time import disk_alarms
@@ -252,7 +260,9 @@ def test_drones_of_a_hive_count_as_one_crawl(tmp_path):
     assert crawl.counts("politeness/waits/") == {"1/4": 10}
 
 
-@pytest.mark.parametrize("module", [chart, figures, heritrix_log, outcome_words, page, totals_file])
+@pytest.mark.parametrize(
+    "module", [chart, figures, guides, heritrix_log, outcome_words, page, totals_file]
+)
 def test_the_examples_of_docstrings_are_true(module):
     result = doctest.testmod(module)
     assert (result.failed, result.attempted > 0) == (0, True)

@@ -18,6 +18,7 @@ from webcrawl.jobs.inspect.examination import facts_of
 from webcrawl.jobs.inspect.why_text import moment
 from webcrawl.jobs.report.chart import WIDTH, laid_out
 from webcrawl.jobs.report.figures import UNKNOWN, Cell, Table
+from webcrawl.jobs.report.guides import with_guides
 from webcrawl.wording import escape_controls
 
 if TYPE_CHECKING:
@@ -44,9 +45,9 @@ def render(template: str, **values: object) -> str:
     """Render the file *template* of templates/ with *values*, of which none may be missing.
 
     now.html is the element ``#now`` of ``page``, which the script of the live page updates.
-    token.html asks for the token of the crawl called ``title``. search.html has the ``result`` of a
-    search, from the hit ``offset`` on, in pages of ``step`` hits. drawing.svg is the chart of
-    ``figure``, for the reader's light or dark mode.
+    guide.html shows the ``sections`` of a guide. token.html asks for the token of the crawl called
+    ``title``. search.html has the ``result`` of a search, from the hit ``offset`` on, in pages of
+    ``step`` hits. drawing.svg is the chart of ``figure``, for the reader's light or dark mode.
     """
     return _templates().get_template(template).render(**values)
 
@@ -63,7 +64,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     templates.filters |= {"laid_out": laid_out, "columns": _column_classes}
-    templates.filters["with_values"] = with_values
+    templates.filters |= {"with_values": with_values, "with_guides": with_guides}
     templates.globals |= {"moment": moment, "facts_of": facts_of, "width": WIDTH}
     return templates
 

@@ -45,7 +45,7 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
     span = " to ".join(map(utc_time, crawl.log.span))
     period = f"; {span} (UTC)" if span else ""
     drones = f", {counted(crawl.drones, 'drone')}" if crawl.drones else ""
-    logged = warnings(crawl.jobdirs)
+    logged = warnings(crawl.jobdirs, is_live=is_live)
     damage = [f"The rest of a log could not be read: {why}" for why in crawl.damage]
     return ReportPage(
         title=f"Crawl {crawl.path.resolve().name}",

@@ -9,7 +9,8 @@ import msgspec
 
 from webcrawl.configuration.decoding import Count, Epoch, UndecodableError, json_decoder
 from webcrawl.crawl.job.state_directory import WARNINGS
-from webcrawl.jobs.report.figures import Figure, Table
+from webcrawl.jobs.report.figures import Figure, Link, Table
+from webcrawl.jobs.report.guides import guide_url
 from webcrawl.wording import utc_time
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Messages(msgspec.Struct):
 _decode = json_decoder(Messages)
 
 
-def warnings(jobdirs: Iterable[Path]) -> Figure:
+def warnings(jobdirs: Iterable[Path], *, is_live: bool) -> Figure:
     """Return the table of the last warnings and errors, the most severe kinds first."""
     kinds: dict[str, Messages] = {}
     lines = (line for jobdir in jobdirs for line in _lines(jobdir))
@@ -70,7 +71,7 @@ def warnings(jobdirs: Iterable[Path]) -> Figure:
             utc_time(kind.at),
             utc_time(kind.last),
             kind.text,
-            how_to(kind.where),
+            _guide(kind.where) if is_live else how_to(kind.where),
         )
         for kind in latest
     ]
@@ -82,6 +83,12 @@ def warnings(jobdirs: Iterable[Path]) -> Figure:
 def how_to(where: str) -> str:
     """Return the page about what to do after messages of the logger or line *where*."""
     return next(page for name, page in HOW_TO.items() if where.startswith(name))
+
+
+def _guide(where: str) -> str:
+    """Return ``how_to`` as a link of the live page, if the monitor can show the page."""
+    url = guide_url(how_to(where))
+    return Link(how_to(where), url) if url else how_to(where)
 
 
 def _lines(jobdir: Path) -> Iterator[Messages]:
