@@ -80,7 +80,7 @@ def runs_table(path: Path, jobdirs: Sequence[Path]) -> Figure:
             rows.append((run.start, (*name, utc_time(run.start), ended, took, why)))
     rows.sort(reverse=True)
     drone = () if [*jobdirs] == [path] else ("drone",)
-    head = (*drone, "start (UTC)", "end (UTC)", "running time", "why it ended")
+    head = (*drone, "began (UTC)", "ended (UTC)", "running time", "why it ended")
     lead = "The last ones, newest first. Starts are also vertical lines in the charts."
     table = Table(head, [row for _, row in rows[:_MAX_RUNS]])
     return Figure("runs", "Runs", lead if rows else "Not known.", table if rows else None)
