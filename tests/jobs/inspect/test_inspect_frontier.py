@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 
+import msgspec
 import pytest
 import warm
 from access_lines import simweb_line
@@ -36,11 +37,13 @@ from webcrawl.jobs.inspect.overview import (
     HostRow,
     Overview,
     host_overview,
+    mean_visit,
     overview,
     overview_text,
     parked_hosts,
 )
 from webcrawl.jobs.inspect.seeds_file import export
+from webcrawl.revisit.history import History, encode_history
 from webcrawl.simweb import preset, start_in_process
 
 MIN_DELAY = 0.25
@@ -219,6 +222,22 @@ def test_each_place_is_exported_and_what_no_list_can_say_is_counted(stored, tmp_
     assert "parked  1 URL parked because of budget\n" in overview_text(told, now=time.time())
     assert ask(stored.path, lambda view: [*parked_hosts(view, most=9)]) == [("p.test", "budget", 1)]
     assert ask(stored.path, lambda view: [*parked_hosts(view, most=0)]) == []
+    assert ask(stored.path, mean_visit) == 0.0  # no URL has a next visit
+
+
+def test_the_mean_time_of_visits_counts_each_queue_by_its_length(stored, clock):
+    day = 86_400
+    clock.advance(30 * day)
+    now = int(clock())
+    for number in range(1000):  # nine in ten are due in a week, and were visited today
+        is_soon = number % 10 == 0
+        history = History(at=now - (7 * day if is_soon else 0))
+        visit = msgspec.structs.replace(
+            entry(f"v{number % 7}.test", number), history=encode_history(history)
+        )
+        stored.rig.frontier.due.push(encode(visit), now + day * (1 if is_soon else 7))
+    stored.publish()
+    assert ask(stored.path, mean_visit) == pytest.approx(now - 0.7 * day, abs=60)
 
 
 def test_settings_that_do_not_fit_the_job_leave_it_free(stored):

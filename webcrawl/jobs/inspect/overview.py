@@ -22,6 +22,7 @@ from webcrawl.jobs.arguments import host as read_host
 from webcrawl.jobs.inspect.explanation import AsOf, as_of
 from webcrawl.jobs.inspect.host_state import HostReport, host_state, state_of
 from webcrawl.jobs.inspect.why_text import as_of_text, host_text, moment
+from webcrawl.revisit.history import history_of
 from webcrawl.states import HostState, State
 from webcrawl.storage.record_log import unpack
 from webcrawl.urls import host_of
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 # Number of characters of a host name that the table shows.
 _LONGEST_NAME = 60
+# So many URLs of each queue of URLs with a next visit are read, of at most 400 queues.
+_MAX_VISITS = 500
 
 
 class HostRow(msgspec.Struct, frozen=True):
@@ -155,6 +158,25 @@ def parked_hosts(view: JobView, *, most: int) -> Iterator[tuple[str, str, int]]:
             counts.update((host_of(entry.url), queue.name) for entry in entries)
     for (host, reason), number in counts.items():
         yield host, reason, number
+
+
+def mean_visit(view: JobView) -> float:
+    """Return when the URLs that wait for their next visit were last visited, on average.
+
+    In epoch seconds, as of the checkpoint; 0.0 if there are none. It is estimated from the first
+    URLs of each queue, in half a second at most.
+    """
+    visits = 0.0
+    number = 0
+    for queue in chain.from_iterable(shard.frontier.queues() for shard in view.shards):
+        if queue.where is Where.DUE:
+            packed = chain.from_iterable(unpack(view.path, 0, piece) for piece in queue.pieces())
+            histories = (history_of(decode(data)) for data in islice(packed, _MAX_VISITS))
+            times = [history.at for history in histories if history is not None and history.at]
+            if times:
+                visits += queue.length * sum(times) / len(times)
+                number += queue.length
+    return visits / number if number else 0.0
 
 
 def host_overview(view: JobView, host: str) -> HostOverview:

@@ -102,6 +102,7 @@ def _summary(crawl: Crawl, at: float) -> list[tuple[str, str]]:
         *_rates(crawl, at),
         ("received", size(crawl.received)),
         ("hosts contacted", f"{crawl.hosts:,}"),
+        *([("mean age of pages", span(at - crawl.visited_at))] if crawl.visited_at else []),
         ("duplicates", share(crawl.duplicates, results.pages)),
         ("URLs failed", share(failed, results.urls)),
         ("not there or denied", share(results.total_given_up - failed, results.urls)),

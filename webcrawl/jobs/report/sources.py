@@ -28,7 +28,7 @@ from webcrawl.jobs.inspect.aliases import AliasRow, alias_rows
 from webcrawl.jobs.inspect.examination import Examination, examinations
 from webcrawl.jobs.inspect.info_log import BEGINNING, end_of, line_chunks, outcome_lines
 from webcrawl.jobs.inspect.job_view import ask, live_manifests, running
-from webcrawl.jobs.inspect.overview import host_rows, parked_hosts
+from webcrawl.jobs.inspect.overview import host_rows, mean_visit, parked_hosts
 from webcrawl.jobs.report.log_totals import LogTotals
 from webcrawl.jobs.report.runs import runs_of
 from webcrawl.jobs.report.totals_file import TotalsFile
@@ -63,6 +63,7 @@ class Crawl(NamedTuple):
     damage: for each log that could not be read to its end, the reason.
     processes: diagnoses of the crawl's processes.
     aliases: the hosts whose site is crawled under another name, as of the last checkpoint.
+    visited_at: when URLs with a next visit were last visited, on average; 0 if there are none.
     commands: the last commands to the crawl, or to the first drone.
     """
 
@@ -78,6 +79,7 @@ class Crawl(NamedTuple):
     damage: list[str]
     processes: list[Examination]
     aliases: list[AliasRow]
+    visited_at: float
     commands: list[Change]
 
     @property
@@ -136,6 +138,7 @@ class CrawlReader:
         # The checkpoint from which queues and aliases were read.
         self._manifests: list[bytes] = []
         self._aliases: list[AliasRow] = []
+        self._visited_at = 0.0
         # Up to where ``_new_lines`` reads each log, or has read it.
         self._ends = dict.fromkeys(jobdirs, BEGINNING)
         self._lines = self._new_lines()  # ``add`` continues with it
@@ -247,6 +250,7 @@ class CrawlReader:
             ],
             processes=processes,
             aliases=self._aliases,
+            visited_at=self._visited_at,
             commands=last_changes(jobdirs[0], _MAX_COMMANDS),
         )
 
@@ -254,6 +258,7 @@ class CrawlReader:
         """Read the queues of hosts and the parked URLs in *view* into the temporary file."""
         self.file.replace_queues(map(astuple, host_rows(view)))
         self.file.replace_parked(parked_hosts(view, most=_MAX_PARKED))
+        self._visited_at = mean_visit(view)
 
 
 def _present_stats(processes: Sequence[Examination]) -> dict[str, int]:
