@@ -132,6 +132,7 @@ def test_each_run_has_a_line_at_its_start_and_one_with_the_reason_at_its_end(job
     crawl(jobdir)
     runs = [json.loads(line) for line in (jobdir / "logs/runs.jsonl").read_text().splitlines()]
     assert [run.get("reason") for run in runs] == [None, "finished"] * 2
+    assert runs[0]["settings"]["JOBDIR"] == str(jobdir)
     assert [run["at"] for run in runs] == sorted(run["at"] for run in runs)
 
 

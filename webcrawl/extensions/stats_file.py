@@ -5,7 +5,7 @@ also appended to a history for plots, ``JOBDIR/logs/stats.jsonl``, as a line of 
 ``at`` in epoch seconds. Each time a progress line is logged, a line with the doctor's diagnosis is
 added to the history (doctor/record.py), for ``scrapy why``, and a sample to the file of bounded
 size from which the charts are drawn (doctor/history.py). ``JOBDIR/logs/runs.jsonl`` gets a line at
-the start of each run, and one with the reason at its end.
+the start of each run, with its settings, and one with the reason at its end.
 
 The last stats are written at ``spider_closed``, for a crawl that ends before its engine runs. They
 are written again at ``engine_stopped``, because CoreStats and others set stats in their
@@ -28,6 +28,8 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.clock import wall_time
+from webcrawl.configuration.changed import changed_settings
+from webcrawl.configuration.secrets import mask
 from webcrawl.configuration.values import log_file_secs, number
 from webcrawl.crawl.job.state_directory import RUNS
 from webcrawl.extensions.periodic import while_crawling
@@ -48,6 +50,8 @@ logger = logging.getLogger(__name__)
 # The size of one file of the history. With one line per minute, a month takes 400 MB.
 _HISTORY_FILE_BYTES = 1 << 26
 _RUNS_FILE_BYTES = 1 << 20
+# Number of characters of a setting's value in the log of runs.
+_MAX_VALUE = 100
 
 
 class StatsFile:
@@ -103,7 +107,9 @@ class StatsFile:
     def spider_opened(self) -> None:
         self._crawler.signals.connect(self.write_last, signal=signals.spider_closed)
         self._crawler.signals.connect(self.write_end, signal=signals.engine_stopped)
-        self._writing = asyncio.ensure_future(self._write_run({}))
+        changed = changed_settings(self._crawler.settings)
+        settings = {name: str(mask(name, value))[:_MAX_VALUE] for name, value, _ in changed}
+        self._writing = asyncio.ensure_future(self._write_run({"settings": settings}))
 
     def record(self) -> None:
         """Append the doctor's diagnosis to the history, unless the last write is still running."""
@@ -136,7 +142,7 @@ class StatsFile:
         reason = stats.get_value("finish/error") or stats.get_value("finish_reason", "unknown")
         await self._write_run({"reason": reason})
 
-    async def _write_run(self, facts: dict[str, str]) -> None:
+    async def _write_run(self, facts: dict[str, Any]) -> None:
         """Append a line with the time and these *facts* to the log of runs."""
         line = msgspec.json.encode({"at": round(wall_time(), 3), **facts})
         await self._write_in_thread(self._runs.append_once, line)

@@ -65,10 +65,17 @@ def test_a_row_says_how_long_the_host_needs_and_why_it_fails():
     why += "The name servers returned no usable answer."
     assert rows["down.test"] == ("nothing waits", 0, "", "", "", "", "0%", 0, 1, 4, why)
     assert rows["new.test"][:4] == ("paused", 7, "", "")
-    assert rows["fast.test"][2].startswith("3 URLs parked because of nearer pages")
-    parked = "1 URL parked because of nearer pages, which go first; fetched after these; "
-    parked += "8 URLs parked because of their host's limit; to fetch them, raise BUDGET_HOST_PAGES "
-    assert rows["full.test"][:3] == ("all URLs parked", 0, f"{parked}or _BYTES and run again")
+    assert rows["fast.test"][2] == "3: nearer pages, which go first"
+    parked = "1: nearer pages, which go first; 8: their host's limit"
+    assert rows["full.test"][:3] == ("all URLs parked", 0, parked)
+
+
+def test_the_page_says_once_what_releases_parked_urls():
+    with closing(TotalsFile()) as file:
+        file.replace_parked(PARKED)
+        lead = hosts_page(file).lead
+    assert lead.count("4 URLs parked because of nearer pages, which go first; fetched after") == 1
+    assert lead.endswith("to fetch them, raise BUDGET_HOST_PAGES or _BYTES and run again.")
 
 
 def test_the_time_per_url_is_that_of_the_last_run():

@@ -48,10 +48,11 @@ from webcrawl.jobs.report import (
 from webcrawl.jobs.report.figures import share
 from webcrawl.jobs.report.log_totals import LogTotals
 from webcrawl.jobs.report.over_time import disk_alarms
-from webcrawl.jobs.report.runs import RunEvent
+from webcrawl.jobs.report.runs import RunEvent, runs_table
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.totals_file import TotalsFile
 from webcrawl.states import State
+from webcrawl.wording import span
 
 T0 = 1_800_000_000.0
 KNOWN = [
@@ -345,20 +346,24 @@ def test_each_start_is_a_line_in_the_charts(tmp_path):
 def test_runs_have_their_start_and_end_and_the_reason(tmp_path):
     """Two ended, one was killed after ten minutes, and the last one is running."""
     events = [(0, ""), (600, "shutdown"), (700, ""), (800, "finished"), (3600, ""), (9000, "")]
-    rows = [RunEvent(T0 + at, reason) for at, reason in events]
+    rows = [RunEvent(T0 + at, reason, {"JOBDIR": "x"}) for at, reason in events]
+    rows[2].settings["CONTACTS_MAX"] = "8"
+    rows[-1].settings["CONTACTS_MAX"] = "9"
     with in_use(tmp_path):
         write_log(tmp_path, [])
         write_history(tmp_path, range(int(T0) + 3600, int(T0) + 4200, 60))
         (tmp_path / RUNS).write_bytes(msgspec.json.Encoder().encode_lines(rows) + b"torn")
         shown = figure(report_of(tmp_path), "runs").table.rows
+        assert runs_table(tmp_path, [tmp_path], now=T0 + 9090).table.rows[0][2] == "90 s"
     day = "2027-01-15"
+    killed = "killed, or the machine went down"
     assert shown == [
-        (f"{day} 10:30:00", "", "", "it is running"),
-        (f"{day} 09:00:00", f"about {day} 09:10", "10 min", "killed, or the machine went down"),
-        (f"{day} 08:11:40", f"{day} 08:13:20", "100 s", "finished"),
-        (f"{day} 08:00:00", f"{day} 08:10:00", "10 min", "stopped by a signal"),
+        (f"{day} 10:30:00", "", span(2e9 - T0 - 9000), "it is running", "CONTACTS_MAX default → 9"),
+        (f"{day} 09:00:00", f"about {day} 09:10", "10 min", killed, "CONTACTS_MAX 8 → default"),
+        (f"{day} 08:11:40", f"{day} 08:13:20", "100 s", "finished", "CONTACTS_MAX default → 8"),
+        (f"{day} 08:00:00", f"{day} 08:10:00", "10 min", "stopped by a signal", ""),
     ]
-    assert figure(report_of(tmp_path), "runs").table.rows[0][-1].startswith("killed")
+    assert figure(report_of(tmp_path), "runs").table.rows[0][-2] == killed
 
 
 def test_the_last_hour_is_compared_with_the_day_before(tmp_path):
@@ -370,8 +375,8 @@ def test_the_last_hour_is_compared_with_the_day_before(tmp_path):
     for minute in range(400):
         pages += 600 if minute < 300 else 120
         history.add(T0 + 60 * minute, {"outcome/http_200": pages}, record)
-    assert dict(report_of(tmp_path).summary)["pages per second by the hour"] == (
-        "2 in the last hour, 9.06 in the day before; slower since about 2027-01-15 13:00 UTC"
+    assert dict(report_of(tmp_path).summary)["pages in the last hour"] == (
+        "7,200, 2 per second; 9.06 in the day before; slower since about 2027-01-15 13:00 UTC"
     )
 
 

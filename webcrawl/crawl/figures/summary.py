@@ -323,8 +323,13 @@ def describe_end(held: Mapping[str, int]) -> str:
     """Describe the end of a finished crawl with the parked URLs *held*, by reason."""
     if not any(held.values()):
         return "finished: nothing is left to fetch"
-    reasons = " and ".join(_HELD.get(reason, reason) for reason, count in held.items() if count)
+    reasons = " and ".join(held_in_words(reason) for reason, count in held.items() if count)
     return f"finished; {counted(sum(held.values()), 'URL')} parked because of {reasons}"
+
+
+def held_in_words(reason: str) -> str:
+    """Describe what holds URLs back that are parked for *reason*."""
+    return _HELD.get(reason, reason)
 
 
 def parked_lines(held: Mapping[str, int], *, has_finished: bool) -> list[str]:
@@ -339,7 +344,7 @@ def parked_lines(held: Mapping[str, int], *, has_finished: bool) -> list[str]:
     if not has_finished:
         advice |= _RELEASED
     return [
-        f"{counted(count, 'URL')} parked because of {_HELD.get(reason, reason)}; "
+        f"{counted(count, 'URL')} parked because of {held_in_words(reason)}; "
         f"{advice.get(reason, '')}".removesuffix("; ")
         for reason, count in held.items()
         if count

@@ -166,7 +166,7 @@ def facts_of(examination: Examination, now: float) -> list[tuple[str, str]]:
     rows.append(("workers", _workers(examination)))
     if not has_ended:
         hosts = f"{record.ready:,} ready, {record.resting:,} paused"
-        rows.append(("hosts", f"{hosts}; {record.in_process:,} requests and pages in process"))
+        rows.append(("hosts", f"{hosts}; requests and pages in process: {record.in_process:,}"))
     due = f", {record.due:,} for their next visit" if record.due else ""
     if record.next_visit:
         due += f", the first at {moment(record.next_visit, now)}"
@@ -177,7 +177,8 @@ def facts_of(examination: Examination, now: float) -> list[tuple[str, str]]:
         rows.append(("projected", record.projection))
     if record.tail and not has_ended:
         urls = counted(record.tail.urls, "URL")
-        rows.append(("held up by", f"{record.tail.host}: {urls} in {span(record.tail.secs)}"))
+        secs = span(record.tail.secs)
+        rows.append(("held up by", f"{record.tail.host}, whose {urls} will take {secs}"))
     rows += [("control", change) for change in examination.changes]
     if any(state != "running" for state in record.shards):
         shards = ", ".join(f"{number:,} {state}" for state, number in record.shards.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.clock import wall_time
-from webcrawl.crawl.figures.summary import parked_lines
+from webcrawl.crawl.figures.summary import held_in_words, parked_lines
 from webcrawl.jobs.inspect.overview import HostRow
 from webcrawl.jobs.report.figures import Figure, Table, ask_about, share
 from webcrawl.jobs.report.outcome_words import NOT_SENT, meaning_of
@@ -54,6 +54,7 @@ WITH rows AS (
     WHERE host NOT IN (SELECT host FROM hosts UNION ALL SELECT host FROM queues))
 """
 _PARKED = "SELECT reason, urls FROM parked WHERE host = :host"
+_ALL_PARKED = "SELECT reason, sum(urls) FROM parked GROUP BY reason"
 _FAULTS = "SELECT urls, outcome, last FROM faults WHERE host = :host ORDER BY urls DESC, outcome"
 
 
@@ -69,7 +70,7 @@ class HostsPage(NamedTuple):
     state: str
     order: str
     offset: int
-    lead: str = _LEAD
+    lead: str
     contacted: int = 0
 
 
@@ -98,6 +99,8 @@ def hosts_page(
         f"ORDER BY {ORDERS[order]}, host LIMIT :limit OFFSET :offset",
         values,
     )
+    all_parked = dict(file.select(_ALL_PARKED).fetchall())
+    lead = " ".join([_LEAD, *(f"{x}." for x in parked_lines(all_parked, has_finished=False))])
     rows = []
     for (
         host,
@@ -122,7 +125,7 @@ def hosts_page(
                 # A pause that is over may have been followed by others.
                 row.describe_state(now) if row.ready_at > now else host_state or idle,
                 waiting,
-                "; ".join(parked_lines(parked, has_finished=False)),
+                "; ".join(f"{n:,}: {held_in_words(reason)}" for reason, n in parked.items()),
                 "" if left is None else span(left),
                 "" if period is None else span(period),
                 span(secs / fetches) if fetches else "",
@@ -134,11 +137,11 @@ def hosts_page(
             )
         )
     head = (
-        *("host", "state", "URLs waiting", "URLs parked", "time left", "time per URL"),
+        *("host", "state", "URLs waiting", "URLs parked, because of", "time left", "time per URL"),
         *("time per request", "share of time", "pages", "denied by robots.txt", "failures"),
         "why they failed",
     )
-    return HostsPage(Table(head, rows), total, words, state, order, offset)
+    return HostsPage(Table(head, rows), total, words, state, order, offset, lead)
 
 
 def hosts_figure(file: TotalsFile, *, words: str = "", limit: int, is_live: bool) -> Figure:

@@ -16,6 +16,7 @@ _MEANINGS = {
     "unreadable": "The body could not be decoded.",
     "host_failing": "Not sent, because the host failed too often in a row.",
     "robots_unreachable": "Not sent, because robots.txt could not be fetched.",
+    "excluded": "A command or a setting excludes it from this crawl.",
     "robots_denied": "robots.txt denies it to the crawler.",
     "challenged": "The server sent a challenge for browsers.",
     "walled": "The server sent a login or consent page.",

@@ -138,16 +138,18 @@ def _rates_of_drones(jobdirs: Sequence[Path], series: Series) -> dict[str, list[
     return {name: rates[name] for name in slowest}
 
 
-def compare_with_day_before(jobdirs: Sequence[Path]) -> str:
-    """Compare the pages per second of the last hour with the day before; "" without one."""
+def pages_of_the_hour(jobdirs: Sequence[Path]) -> str:
+    """Say how many pages the last hour had, compared with the day before; "" without history."""
     series = read_series(jobdirs, MINUTE, every=10)
     end = float(series.at[-1]) if len(series.at) else 0.0
     before = series.since(0.0, end - HOUR)
+    hour = series.since(end - HOUR + series.secs)
+    text = f"{hour.total('pages'):,.0f}" if len(series.at) else ""
     if not len(before.at):
-        return ""
-    now = series.since(end - HOUR + series.secs).mean_rate("pages")
+        return text
+    now = hour.mean_rate("pages")
     earlier = before.mean_rate("pages")
-    text = f"{_rounded(now):,} in the last hour, {_rounded(earlier):,} in the day before"
+    text += f", {_rounded(now):,} per second; {_rounded(earlier):,} in the day before"
     if now < _SLOWER * earlier:
         last_fast = (series.rates["pages"] >= _SLOWER * earlier).nonzero()[0][-1]
         slower_since = series.at[min(last_fast + 1, len(series.at) - 1)]

@@ -19,9 +19,9 @@ from webcrawl.jobs.report.model import ReportPage, alarms_of
 from webcrawl.jobs.report.over_time import (
     RANGES,
     charts,
-    compare_with_day_before,
     disk_alarms,
     fault_alarms,
+    pages_of_the_hour,
 )
 from webcrawl.jobs.report.runs import runs_table
 from webcrawl.jobs.report.warning_log import warnings
@@ -62,7 +62,7 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
         processes=crawl.processes,
         summary=_summary(crawl, at),
         rates=charts(crawl.jobdirs, secs=RANGES["all"]),
-        runs=runs_table(crawl.path, crawl.jobdirs),
+        runs=runs_table(crawl.path, crawl.jobdirs, now=at),
         outcomes=breakdowns.outcomes(crawl, is_live=is_live),
         sections={
             **({"Warnings": [logged]} if logged.table else {}),
@@ -127,5 +127,5 @@ def _rates(crawl: Crawl, at: float) -> Iterator[tuple[str, str]]:
         # Only a crawl with repeat visits has a row for visits.
         if (present or average) and (name == "pages" or count):
             yield f"{name} per second", ", ".join(filter(None, (present, average)))
-    if comparison := compare_with_day_before(crawl.jobdirs):
-        yield "pages per second by the hour", comparison
+    if pages := pages_of_the_hour(crawl.jobdirs):
+        yield "pages in the last hour", pages
