@@ -13,7 +13,7 @@ private are masked. The file is also printed, so that you can read it; nothing i
 
 Examples:
   scrapy report crawls/web
-  scrapy report crawls/web -o report.html --price-per-hour 0.25
+  scrapy report crawls/web -o report.html
   scrapy report crawls/web --csv tables
   scrapy report crawls/web --bundle field-report.txt
 
@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +49,12 @@ if TYPE_CHECKING:
     from webcrawl.jobs.report.sources import Crawl
 
 
+_PRICE_ENDS = (
+    "report: --price-per-hour is deprecated and goes with 0.6: multiply the price by the running "
+    "time in hours, and divide by the millions of pages"
+)
+
+
 def _options(add: AddOption) -> None:
     """Add the options of ``scrapy report``."""
     from webcrawl.jobs.arguments import output_file
@@ -56,7 +63,7 @@ def _options(add: AddOption) -> None:
         "--price-per-hour",
         type=float,
         metavar="DOLLARS",
-        help="cost of all machines of the crawl per hour; prints what a million pages cost",
+        help="deprecated: cost of all machines per hour; prints what a million pages cost",
     )
     add("--csv", type=Path, metavar="DIR", help="write all tables and crawl.log to DIR")
     add(
@@ -112,6 +119,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     except (OSError, sqlite3.Error) as error:
         raise FatalError(f"The report cannot be written: {error}.") from error
     if price is not None:
+        print(_PRICE_ENDS, file=sys.stderr)
         said.append(f"a million pages cost {_cost_of_million(crawl, price)}")
     print("; ".join([counted(crawl.results.pages, "page"), *said]))
     return 0

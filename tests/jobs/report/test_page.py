@@ -94,7 +94,8 @@ def test_a_page_is_self_contained_and_changes_nothing_else(stored, tmp_path):
     write_all(stored)
     before = contents(stored)
     done = run(stored, "--price-per-hour", "0.5")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert done.stderr.startswith("report: --price-per-hour is deprecated and goes with 0.6: mul")
     written = stored / "report.html"
     after = contents(stored)
     assert after.pop(written)

@@ -380,20 +380,6 @@ def test_the_last_hour_is_compared_with_the_day_before(tmp_path):
     )
 
 
-def test_the_chart_of_pages_has_the_sum_and_the_slowest_drones(tmp_path):
-    for number in range(4):
-        jobdir = tmp_path / f"drones/{number}"
-        write_log(jobdir, [])
-        write_history(jobdir, range(int(T0), int(T0) + 600 - 60 * number, 60))
-    found = report_of(tmp_path)
-    assert [*figure(found, "documents").chart.series] == [
-        *("all drones", "drone 3", "drone 2", "drone 1")
-    ]
-    (first, *_, last) = figure(found, "documents").table.rows
-    assert first[1] == sum(first[2:])
-    assert last[1] > 0 == last[2]
-
-
 def test_a_value_that_never_changes_is_a_sentence_instead_of_a_chart(tmp_path):
     write_log(tmp_path, [])
     write_history(tmp_path, range(int(T0), int(T0) + 600, 60), waiting=lambda _: 7, resting=int)

@@ -96,8 +96,7 @@ def laid_out(chart: Chart) -> Layout:
     left = 0.0
     top = _HEIGHT + 30
     for number, (name, values) in enumerate(chart.series.items()):
-        # Lines of the same colour have different dashes.
-        style = f"line c{number % _COLOURS} d{number // _COLOURS % 3}"
+        style = f"line c{number % _COLOURS}"
         points = [*zip(*values, strict=True)]
         marks.append((style, _path(points, x, y, chart.is_time)))
         if len(chart.series) > 1:

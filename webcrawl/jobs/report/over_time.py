@@ -34,7 +34,6 @@ _FULL = (
     "before, while fewer than DISK_MIN_FREE_BYTES are free."
 )
 _NOT_FULL = "The disk has not filled for ten minutes, so it is not known when it is full."
-_MAX_DRONES = 3  # in a chart, together with their sum
 _SLOWER = 0.8
 # A process is not running any more if its last sample is so much older than those of others.
 _STOPPED_SECS = 300.0
@@ -85,7 +84,6 @@ def charts(jobdirs: Sequence[Path], *, secs: float, until: float = math.inf) -> 
     """
     series = series_of(jobdirs, secs=secs, until=until)
     visits = _VISITS if series.total("visits", "due") else ()
-    drones = _rates_of_drones(jobdirs, series) if len(jobdirs) > 1 else {}
     full = _full_within(jobdirs, _FULL_SECS)
     if not full and len(series.at) and series.at[-1] - series.at[0] >= _RECENT_SECS:
         full = _NOT_FULL
@@ -94,16 +92,7 @@ def charts(jobdirs: Sequence[Path], *, secs: float, until: float = math.inf) -> 
         "waiting": "Parked URLs are kept on disk until the reason given above is gone.",
         "disk": full,
     }
-    return [
-        _figure(
-            kind,
-            series,
-            newest,
-            drones if kind.name == "documents" else {},
-            notes.get(kind.name, ""),
-        )
-        for kind in (*visits, *_CHARTS)
-    ]
+    return [_figure(kind, series, newest, notes.get(kind.name, "")) for kind in (*visits, *_CHARTS)]
 
 
 def _newest(jobdirs: Sequence[Path], until: float) -> dict[str, float]:
@@ -124,18 +113,6 @@ def _newest(jobdirs: Sequence[Path], until: float) -> dict[str, float]:
         merge = {"lag": max, "free disk": min}.get(name, sum)
         newest[name] = float(merge(values)) if values else 0.0
     return newest
-
-
-def _rates_of_drones(jobdirs: Sequence[Path], series: Series) -> dict[str, list[float]]:
-    """Return the pages per second of the slowest drones in the intervals of *series*."""
-    row = max(row for row in ROWS if series.secs % row == 0)
-    rates = {}
-    for jobdir in jobdirs:
-        drone = read_series([jobdir], row, every=series.secs // row)
-        known = dict(zip(drone.at, drone.rates["pages"], strict=True))
-        rates[f"drone {jobdir.name}"] = [_rounded(known.get(at, 0.0)) for at in series.at]
-    slowest = sorted(rates, key=lambda name: sum(rates[name]))[:_MAX_DRONES]
-    return {name: rates[name] for name in slowest}
 
 
 def pages_of_the_hour(jobdirs: Sequence[Path]) -> str:
@@ -177,14 +154,8 @@ def _beginning(jobdirs: Sequence[Path], minutes: Series) -> float:
     return float(minutes.at[0] if minutes.at[0] < beginning + HOUR else beginning)
 
 
-def _figure(
-    kind: _Chart,
-    series: Series,
-    newest: Mapping[str, float],
-    others: Mapping[str, list[float]],
-    note: str,
-) -> Figure:
-    """Return the figure *kind* of *series*, with the lines of *others* and the sentence *note*.
+def _figure(kind: _Chart, series: Series, newest: Mapping[str, float], note: str) -> Figure:
+    """Return the figure *kind* of *series*, with the sentence *note*.
 
     *newest* has the last values of gauges, in place of the means of the last interval.
     """
@@ -197,8 +168,6 @@ def _figure(
         if name in newest:
             lines[name][-1] = _rounded(newest[name] / kind.unit)
     lines = {name: values for name, values in lines.items() if any(values)} or lines
-    if others:
-        lines = {"all drones": lines["pages"], **others}
     last = {name: f"{values[-1]:,}" for name, values in lines.items()}
     parts = [f"{name} {value}" for name, value in last.items()] if len(last) > 1 else last.values()
     when = f"In the last {span(series.secs)}" if kind.is_rate else "Last"
