@@ -385,6 +385,8 @@ def test_a_value_that_never_changes_is_a_sentence_instead_of_a_chart(tmp_path):
     write_history(tmp_path, range(int(T0), int(T0) + 600, 60), waiting=lambda _: 7, resting=int)
     found = report_of(tmp_path)
     assert figure(found, "waiting").chart is None
+    failures = figure(found, "failures").lead
+    assert failures == "In the last 10 s: 0.283 URLs per second; on average of the chart 0.135."
     assert figure(found, "waiting").lead.startswith("Last: 7 URLs. Parked URLs ")
     assert [*figure(found, "workers").chart.series] == ["hosts paused"]
 
