@@ -75,6 +75,24 @@ def test_the_first_pages_of_a_hive_are_published_seconds_after_they_were_fetched
         assert before & again & fetchable_urls(web.world, USER_AGENT) == set()
 
 
+@pytest.mark.long
+def test_a_drone_with_nothing_left_names_the_one_that_it_waits_for(tmp_path):
+    with (
+        simulated(tmp_path, hosts=3, mean_pages=150, max_pages=200) as web,
+        HiveCrawl(web, tmp_path, STATISTICS_INTERVAL_SECS=1) as hive,
+    ):
+        one, other = hive.join(2)
+
+        def tells(text, awaited):
+            return f"waiting for {awaited.name}, which hands over hosts, or seeds" in text
+
+        wait_until(lambda: tells(one.said, other) or tells(other.said, one))
+        waiting, working = (one, other) if tells(one.said, other) else (other, one)
+        wait_until(lambda: tells(hive.notes()[waiting.name], working) or hive.is_over)
+        assert not hive.is_over
+        hive.end()
+
+
 def test_a_directory_is_locked_until_its_drone_has_left_the_hive(tmp_path):
     """Or the next process in it, which is the same drone, would lose its leases to the last one."""
     with (
