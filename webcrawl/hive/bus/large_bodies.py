@@ -40,43 +40,42 @@ class LargeBodies:
 
     def put(self, body: bytes, on_stored: Callable[[str], None]) -> None:
         """Store *body*, and call *on_stored* with its name, unless it is lost."""
-        if self._waiting_bytes + len(body) > _MAX_WAITING_BYTES:
+        size = len(body)
+        if self._waiting_bytes + size > _MAX_WAITING_BYTES:
             _warn("HIVE_STORE is too slow")
             return
-        self._waiting_bytes += len(body)
-        self._run(self._put(body, on_stored))
-
-    async def _put(self, body: bytes, on_stored: Callable[[str], None]) -> None:
-        try:
-            name = await self._transfer(partial(self._store.put_body, body, self._keep_secs))
-        finally:
-            self._waiting_bytes -= len(body)
-        if name is not None:
-            on_stored(name)
+        self._waiting_bytes += size
+        store = partial(self._store.put_body, body, self._keep_secs)
+        self._run(self._transfer(store, on_stored, size=size))
 
     def take(
-        self, name: str, on_read: Callable[[bytes], None], on_lost: Callable[[], None]
+        self, name: str, on_read: Callable[[bytes], None], *, on_lost: Callable[[], None]
     ) -> None:
-        """Delete the body *name* from the store; call *on_read* with it, or *on_lost*."""
-        self._run(self._take(name, on_read, on_lost))
+        """Read the body *name* and delete it. Call *on_read* with it, or *on_lost*."""
+        self._run(self._transfer(partial(self._store.take_body, name), on_read, on_lost))
 
-    async def _take(
-        self, name: str, on_read: Callable[[bytes], None], on_lost: Callable[[], None]
+    async def _transfer(
+        self,
+        work: Callable[[], _T],
+        on_done: Callable[[_T], None],
+        on_lost: Callable[[], None] = lambda: None,
+        *,
+        size: int = 0,
     ) -> None:
-        body = await self._transfer(partial(self._store.take_body, name))
-        if body is None:
+        """Run *work* in a thread, and call *on_done* with its result, or *on_lost* if it fails.
+
+        *size* is that of a body that is in memory until then.
+        """
+        try:
+            async with self._transfers:
+                result = await asyncio.to_thread(work)
+        except OSError as error:
+            _warn(error)
             on_lost()
-        else:
-            on_read(body)
-
-    async def _transfer(self, work: Callable[[], _T]) -> _T | None:
-        """Run *work* in a thread, and return its result, or None if it fails."""
-        async with self._transfers:
-            try:
-                return await asyncio.to_thread(work)
-            except OSError as error:
-                _warn(error)
-                return None
+            return
+        finally:
+            self._waiting_bytes -= size
+        on_done(result)
 
 
 def _warn(reason: object) -> None:
