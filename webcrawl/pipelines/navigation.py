@@ -66,7 +66,7 @@ _MAX_LABEL = 25
 _MIN_TITLE = 8  # letters of a link that is the title of another page
 _MIN_SENTENCE = 90  # letters of a link that is a sentence of the text
 _MAX_PAGER_ROWS = 3
-# Kinds of segments. KEPT are lines, and short cells, of a list or table that is content.
+# Kinds of segments. KEPT are lines of a list or table that is content.
 TEXT, LINE, SHORT, HEADING, KEPT = range(5)
 
 
@@ -105,10 +105,7 @@ def mark_navigation(page: bytes) -> bytes:
     _classify(segments, parts)
     marked = _navigation(segments)
     for at in chain.from_iterable(segments[number].texts for number in marked):
-        if at and parts[at - 1] == b"a":
-            parts[at - 2] = b"<a class=x-navigation>"
-        else:
-            parts[at] = b"<b class=x-navigation>%b</b>" % parts[at]
+        parts[at] = b"<b class=x-navigation>%b</b>" % parts[at]
     _save_lists(parts, segments, spans, marked)
     del parts[2::3]
     return b"".join(parts)
@@ -191,7 +188,6 @@ def _classify(segments: list[_Segment], parts: list[bytes]) -> None:
             one.has_label = _LABEL.match(_INLINE.sub(b" ", parts[one.texts[0]])) is not None
         is_line = one.inside and (
             one.outside <= max(one.inside * 0.55, 3 * one.links)
-            or one.known_links > 1
             or (one.has_label and one.outside < one.inside)
         )
         if one.tag in _HEADINGS:
@@ -220,7 +216,7 @@ def _classify_boxes(segments: list[_Segment]) -> None:
         elif sum(cell.kind == LINE for cell in cells) < 0.7 * len(cells):
             for cell in cells:
                 is_menu = is_small and cell.links > 1
-                if (cell.kind == LINE and not is_menu) or (cell.kind == SHORT and is_table):
+                if cell.kind == LINE and not is_menu:
                     cell.kind = KEPT
 
 
@@ -232,7 +228,7 @@ def _classify_teasers(segments: list[_Segment], parts: list[bytes]) -> None:
             continue
         if one.kind != TEXT and above.outside <= 3 and b"#" not in parts[above.texts[0] - 2]:
             above.kind = LINE
-        elif one.kind == TEXT and one.outside < _MAX_TEASER and not above.has_label:
+        elif one.kind == TEXT and one.outside < _MAX_TEASER:
             teasers.append(one)
     texts = sum(one.outside for one in segments if one.kind == TEXT)
     if len(teasers) > 2 and 2 * sum(one.outside for one in teasers) < texts:
@@ -266,7 +262,7 @@ def _navigation(segments: list[_Segment]) -> set[int]:
     below = [number for number in lines if number > last]
     size = sum(segments[number].outside for number in texts)
     if below and sum(segments[number].inside for number in below) < 1.5 * size:
-        marked.update(n for n in range(below[0], len(kinds)) if kinds[n] != KEPT)
+        marked.update(n for n in range(below[0], len(kinds)))
     # A heading or a label above navigation belongs to it.
     for number in range(len(kinds) - 2, -1, -1):
         one = segments[number]
