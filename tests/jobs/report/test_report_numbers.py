@@ -386,7 +386,9 @@ def test_a_value_that_never_changes_is_a_sentence_instead_of_a_chart(tmp_path):
     found = report_of(tmp_path)
     assert figure(found, "waiting").chart is None
     failures = figure(found, "failures").lead
-    assert failures == "In the last 10 s: 0.283 URLs per second; on average of the chart 0.135."
+    assert failures == (
+        "In the last 10 s (and on average of the chart): 0.283 (0.135) URLs per second."
+    )
     assert figure(found, "waiting").lead.startswith("Last: 7 URLs. Parked URLs ")
     assert [*figure(found, "workers").chart.series] == ["hosts paused"]
 

@@ -168,13 +168,12 @@ def _figure(kind: _Chart, series: Series, newest: Mapping[str, float], note: str
         if name in newest:
             lines[name][-1] = _rounded(newest[name] / kind.unit)
     lines = {name: values for name, values in lines.items() if any(values)} or lines
-    named = [f"{name} " if len(lines) > 1 else "" for name in lines]
-    last = [f"{name}{values[-1]:,}" for name, values in zip(named, lines.values(), strict=True)]
-    when = f"In the last {span(series.secs)}" if kind.is_rate else "Last"
-    lead = f"{when}: {', '.join(last)} {kind.y}".rstrip()
-    if kind.is_rate:
-        means = [f"{_rounded(sum(values) / len(values)):,}" for values in lines.values()]
-        lead += f"; on average of the chart {', '.join(means)}"
+    parts = []
+    for name, line in lines.items():
+        mean = f" ({_rounded(sum(line) / len(line)):,})" * kind.is_rate
+        parts.append(f"{name if len(lines) > 1 else ''} {line[-1]:,}{mean}".lstrip())
+    secs = f"In the last {span(series.secs)} (and on average of the chart)"
+    lead = f"{secs if kind.is_rate else 'Last'}: {', '.join(parts)} {kind.y}".rstrip()
     lead = f"{lead}. {note}".rstrip()
     # Values that never change need no chart.
     if all(min(values) == max(values) for values in lines.values()):
