@@ -93,10 +93,9 @@ _CLUTTER = [
 _HEADINGS = "h1, h2, h3, h4, h5, h6, dt"
 # Fragments of the page's URLs, as in page#fragment, and those that only number parts of the page.
 _FRAGMENT = re.compile(
-    rb"""<(?:h[1-6]|dt|section|a|span)\s(?:[^<>]*?\s)??(?:id|name)\s*=\s*["']?([^"'\s<>]+)""",
-    re.IGNORECASE,
+    rb"""<(?:h[1-6]|dt|section|a|span)\s++(?:[^<>\s]++\s++)*?(?:id|name)=["']?([^"'\s<>]+)"""
 )
-_NUMBER = re.compile(rb"(?:id|index)?[-_.\d]*", re.IGNORECASE)
+_NUMBER = re.compile(rb"(?:id|index)?[-_.\d]*")
 _MENUS = [f"nav {MARK}"]  # what is left out of the whole text of a page
 _PREFORMATTED = re.compile(r"(<pre>.*?</pre>)", re.DOTALL)
 # Lines with cells, as Resiliparse separates them.
@@ -332,8 +331,8 @@ def _kept_pieces(source: bytes) -> tuple[list[bytes], bool]:
 
 
 def _fragments(page: bytes) -> str:
-    """Return the fragments of the HTML *page*, one per line, without those that are numbers."""
-    names = dict.fromkeys(match[1] for match in _FRAGMENT.finditer(page))
+    """Return the fragments of the HTML *page*, one per line and in lower case, without numbers."""
+    names = dict.fromkeys(_FRAGMENT.findall(page.lower()))
     lines = b"\n".join(name for name in names if not _NUMBER.fullmatch(name))
     return lines[:_MAX_FRAGMENTS_BYTES].decode("utf-8", "replace")
 
