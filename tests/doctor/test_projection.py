@@ -58,6 +58,17 @@ def test_the_queue_of_one_host_decides_when_others_are_done_sooner():
     assert earliest < NOW + 20_000 < latest < NOW + 25_000
 
 
+def test_a_queue_of_one_host_that_grows_has_no_end_and_is_named():
+    """Although the crawl has fewer URLs left all the time."""
+    projection = fed(
+        one._replace(min_secs=secs, max_secs=secs, tail=Tail("big.test", 9, secs))
+        for one in steady(1000, urls=20_000, rate=10)
+        for secs in [3000 + 2 * (one.at - NOW)]
+    )
+    assert projection.range().latest == 0
+    assert "; as many new URLs of big.test are found as are finished)" in projection.explained()
+
+
 def test_the_slowest_host_is_named_if_it_takes_longer_than_all_urls_at_this_rate():
     slow = Tail("slow.test", 500, 20_000.0)
     samples = [one._replace(tail=slow) for one in steady(1000, urls=60_000, rate=10)]

@@ -177,7 +177,9 @@ class Projection:
         basis += f"; {now.known:,.0f} known URLs left, also parked ones"
         match self.range():
             case Range(latest=0.0):
-                basis += "; as many new URLs are found as are finished"
+                tail = self.tail()
+                of_host = f" of {tail.host}" if tail else ""
+                basis += f"; as many new URLs{of_host} are found as are finished"
             case Range():
                 basis += "; 9 of 10 simulated crawls ended within their range"
         return f"{words} ({basis})"
