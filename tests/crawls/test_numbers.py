@@ -19,7 +19,7 @@ from local_hive import Hive
 from monitored import Monitor
 from patience import SLOWNESS
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from reading_report import crawl_of, figure, figures_of, report_of
+from reading_report import figure, figures_of, report_of
 from redis_server import free_port
 from text_tables import cases
 from virtual_crawl import VirtualCrawl
@@ -157,12 +157,7 @@ def of_report(path, truth):
     found = report_of(path)
     rows = {name: numbers(text) for name, text in found.summary}
     known = {row[0]: row[1] for row in figure(found, "crawl-report").table.rows}
-    documents = figure(found, "documents").table.rows
-    width = crawl_of(path).log.timeline.width
     pages, given_up = truth.count("pages"), truth.count("given up")
-    fetched = [x for x in truth.lines if x.outcome[:6] == "http_2" and not x.visit]
-    sizes = [x.decoded or x.bytes for x in fetched]
-    told = numbers(figure(found, "megabits").lead)
     return {
         "report pages": (rows["pages"][0], pages),
         "report given up": (
@@ -176,16 +171,11 @@ def of_report(path, truth):
         "report end": (of_stamp(known["last URL (UTC)"]), truth.span[1]),
         "report received": (rows["received"][0], float(f"{truth.bytes / 1e6:.3g}")),
         "report duplicates": (rows["duplicates"][0], round(100 * truth.duplicates / pages, 1)),
-        "report size of a document": (told[1], round(sum(sizes) / len(sizes) / 1000, 1)),
         "report known pages": (known["pages"], pages),
         "report known redirects": (known["redirects"], truth.count("redirects")),
         "report known given up": (known["given up"], given_up),
         "report known duplicates": (known["duplicates"], truth.duplicates),
         "report known visits": (known["visits"], len(truth.visits)),
-        "report documents over time": (
-            round(sum(row[1] for row in documents) * width),
-            len(fetched),
-        ),
         "report waiting": (known["waiting"], 0),
         "report visits": ("visits" in {x.name for x in figures_of(found)}, bool(truth.visits)),
     }
