@@ -83,12 +83,15 @@ def test_a_drone_with_nothing_left_names_the_one_that_it_waits_for(tmp_path):
     ):
         one, other = hive.join(2)
 
-        def tells(text, awaited):
-            return f"waiting for {awaited.name}, which hands over hosts, or seeds" in text
+        def tells(text_of):
+            """Whether what a drone says, or is said of it, names the other one."""
+            return any(
+                f"waiting for {awaited.name}, which hands over hosts, or seeds" in text_of(drone)
+                for drone, awaited in ((one, other), (other, one))
+            )
 
-        wait_until(lambda: tells(one.said, other) or tells(other.said, one))
-        waiting, working = (one, other) if tells(one.said, other) else (other, one)
-        wait_until(lambda: tells(hive.notes()[waiting.name], working) or hive.is_over)
+        wait_until(lambda: tells(lambda drone: drone.said))
+        wait_until(lambda: tells(lambda drone: hive.notes().get(drone.name, "")) or hive.is_over)
         assert not hive.is_over
         hive.end()
 
