@@ -6,16 +6,20 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from crawling import impolite, simulated, wait_until
+from crawling import USER_AGENT, impolite, pages_asked_for, simulated, wait_until
 from hive_crawl import HiveCrawl, Owners
 from namespaces import Cables
 from patience import SLOWNESS
 from redis_server import RedisServer
+from web_truth import allowed_urls, fetchable_urls
+
+from webcrawl.hive.launch.crawl_stats import shard_counts
 
 #: Ways to cut a machine off. Others have its shards after one lease or two.
 CUTS = (Cables.pulled, Cables.lossy) * 2
 MIN_DELAY = 0.5
-WEB = {"hosts": 200, "mean_pages": 400, "max_pages": 800, "seed_share": 1.0, "seed": 3}
+#: All hosts have as many pages. One is twice as slow as the others, so the web outlasts the cuts.
+WEB = {"hosts": 60, "mean_pages": 200, "max_pages": 200, "seed_share": 1.0, "seed": 3}
 #: Nothing is given up in a cut but for the lease.
 GIVEN = {
     "lease_secs": 10,
@@ -47,7 +51,9 @@ def ended(hit, cut_at):
 
 @pytest.mark.timeout(1200)
 @pytest.mark.seeds(1)
-def test_a_drone_that_was_cut_off_contacts_no_host_that_it_has_lost(tmp_path, monkeypatch, seed):
+def test_a_drone_that_is_cut_off_contacts_no_host_that_it_has_lost_and_no_page_is_lost(
+    tmp_path, monkeypatch, seed
+):
     # Forked from a process that the tests share, it would not be in this test's network.
     monkeypatch.setattr("webcrawl.simweb.process.Popen", subprocess.Popen)
     rng = random.Random(seed)
@@ -94,8 +100,15 @@ def test_a_drone_that_was_cut_off_contacts_no_host_that_it_has_lost(tmp_path, mo
             )
         wait_until(are_divided)
         assert not hive.is_over
+        print(f"{hive.share:.2f} of the pages were asked for in the time of the cuts")
+        hive.end()
+        counts = shard_counts([drone.job for drone in hive.drones])
+        pages = sum(n for name, n in counts.items() if name.startswith("outcome/http_2"))
     hits = [ended(hit, cut_at) if hit.client == cables.address(0) else hit for hit in web.hits()]
     assert {hit.origin.partition(":")[0] for hit in hits} == {"http", "https", "ftp", "gopher"}
+    lost = sorted(allowed_urls(web.world, USER_AGENT) - {*pages_asked_for(hits)})
+    assert not lost, f"{len(lost)} pages, {lost[:3]}"
+    assert pages == len(fetchable_urls(web.world, USER_AGENT))
     strangers = owners.strangers(hits, hive.drones)
     hurried = impolite(hits, min_delay=MIN_DELAY)
     assert not strangers, f"{len(strangers)} of {len(hits)} contacts, {strangers[:3]}"
