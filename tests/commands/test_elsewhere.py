@@ -72,7 +72,7 @@ def test_settings_and_commands_of_webcrawl_work_in_a_project_of_the_users(tmp_pa
 def crawling(tmp_path):
     """An empty directory with an environment that has the wheel, and the packages of this one."""
     clone = tmp_path / "clone"
-    for name in ("webcrawl", "seeds"):
+    for name in ("webcrawl", "seeds", "docs/howto"):
         ignored = shutil.ignore_patterns("*.csv", "__pycache__")
         shutil.copytree(ROOT / name, clone / name, ignore=ignored)
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
