@@ -110,7 +110,7 @@ class Health:
 
         *due* is the time for which this call was scheduled.
         """
-        lag = now() - due
+        lag = max(now() - due, 0.0)  # a timer may be early by a millisecond
         if lag > _LATE_SECS:  # time-outs may be the crawler's own fault then
             self._state.rules.outage.note_late_loop()
         if not self._services.stop.is_ending:

@@ -129,10 +129,13 @@ class StatsFile:
             self._writing = asyncio.ensure_future(self._write())
 
     async def write_last(self) -> None:
-        """Write the last stats, after any write that is still running."""
+        """Write the last stats and diagnosis, after any write that is still running."""
         for running in (self._writing, self._recording):
             if running is not None:
                 await running
+        self.record()
+        if self._recording is not None:
+            await self._recording
         await self._write()
 
     async def write_end(self) -> None:
