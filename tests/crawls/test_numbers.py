@@ -400,7 +400,7 @@ def test_a_hive_says_what_is_true_while_it_runs_and_at_its_end(tmp_path):
         assert len(web.hits()) == len(truth.hits)
     assert wrong(found) == {}
     assert 0 < status["waiting"] < known
-    assert len(gauges) > 5
+    assert len(gauges) > 1
     assert max(gauges) < known - 25
     # Of the hive's table the last one in which both drones are.
     *_, (pages, given_up) = re.findall(r"^all +8 +(\d+) +[\d.]+ +(\d+) ", said, re.MULTILINE)
