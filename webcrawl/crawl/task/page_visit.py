@@ -113,8 +113,9 @@ class PageVisit(Task):
             request = self.requests.for_link(entry, headers)
         if fetch.is_contact:
             lease.shard.hosts.budgets.ledger.note_start(entry)
-            if _is_first_foreign_visit(entry):
-                lease.shard.intake.foreign_in_process.add(self.reader.fingerprint_of(lease))
+        # A page that was waiting for what it needs has been forgotten if the crawl was stopped.
+        if _is_first_foreign_visit(entry):
+            lease.shard.intake.foreign_in_process.add(self.reader.fingerprint_of(lease))
         return fetch.bind(request)
 
     async def accept(self, response: Response, fetch: Fetch) -> list[Page] | AsyncIterator[Page]:
