@@ -101,6 +101,8 @@ class StatsFile:
         for setting, call in intervals.items():
             if every := number(crawler.settings, setting, at_least=0):
                 while_crawling(crawler, call, every=every)
+                if call == extension.record:  # ``write_last`` waits for it
+                    crawler.signals.connect(call, signal=signals.spider_closed)
         crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
         return extension
 
@@ -129,13 +131,10 @@ class StatsFile:
             self._writing = asyncio.ensure_future(self._write())
 
     async def write_last(self) -> None:
-        """Write the last stats and diagnosis, after any write that is still running."""
+        """Write the last stats, after any write that is still running."""
         for running in (self._writing, self._recording):
             if running is not None:
                 await running
-        self.record()
-        if self._recording is not None:
-            await self._recording
         await self._write()
 
     async def write_end(self) -> None:
