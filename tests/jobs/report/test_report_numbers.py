@@ -429,6 +429,18 @@ def test_a_disk_that_has_filled_slowly_is_full_as_it_fills_now(tmp_path):
     assert "in 90 min, if" in figure(report_of(tmp_path), "disk").lead
 
 
+def test_a_disk_that_somebody_has_filled_for_a_moment_is_not_said_to_be_full(tmp_path):
+    """A tenth of it within a minute, then nothing for six minutes."""
+    write_log(tmp_path, [])
+    writer = History(tmp_path / "history", at=T0 - 10)
+    record = Record(state=State("running"), diagnosis=Diagnosis(Cause.POLITENESS, 0.0, ""))
+    for number in range(42):
+        free = 10**12 - 10**11 * min(number / 6, 1)
+        writer.add(T0 + 10 * number, {}, record, **{"free disk": free})
+    assert "The disk is full at" not in figure(report_of(tmp_path), "disk").lead
+    assert disk_alarms([tmp_path]) == []
+
+
 def test_a_young_crawl_raises_no_alarm_for_a_disk_that_is_full_in_hours(tmp_path):
     """In its first minute it takes a gigabyte of a terabyte."""
     write_log(tmp_path, [])

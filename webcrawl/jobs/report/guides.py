@@ -15,6 +15,7 @@ from webcrawl.wording import escape_controls
 _ROOT = Path(__file__).parents[3]
 _DIRECTORIES = (_ROOT / "docs" / "howto", _ROOT / "webcrawl_docs")
 _PATH = re.compile(r"docs/howto/([\w-]+)\.md(#[\w-]+)?")
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _HEADING = re.compile(r"^#{1,4} (.+)$", re.MULTILINE)
 # A link to another guide or to a heading, in Markdown.
 _LINK = re.compile(r"\[([^\]\[]+)\]\((?:([\w-]+)\.md)?(#[\w-]+)?\)")
@@ -59,7 +60,7 @@ def guide_sections(name: str) -> list[Section]:
     Raises OSError.
     """
     path = next(path for one in _DIRECTORIES if (path := one / f"{name}.md").exists())
-    parts = _HEADING.split(path.read_text("utf-8"))[1:]
+    parts = _HEADING.split(_COMMENT.sub("", path.read_text("utf-8")))[1:]
     sections = []
     for heading, text in zip(parts[::2], parts[1::2], strict=True):
         linked = _LINK.sub(_as_html, escape(text.strip()))

@@ -203,11 +203,16 @@ def _full_within(jobdirs: Sequence[Path], secs: float, *, reach: float = math.in
     end = float(series.at[-1])
     series = series.since(end - _RECENT_SECS)
     free = series.columns["free disk"]
-    seen_secs = end - float(series.at[0])
-    used = float(free[0] - free[-1])
-    if len(free) < _MIN_INTERVALS or used <= 0:
+    if len(free) < _MIN_INTERVALS:
         return ""
-    left = float(free[-1]) * seen_secs / used
+    # What was written in one go, or by others, is in one half only.
+    seen_secs = end - float(series.at[0])
+    used_per_sec = min(
+        float((free[first] - free[-1]) / (end - series.at[first])) for first in (0, len(free) // 2)
+    )
+    if used_per_sec <= 0:
+        return ""
+    left = float(free[-1]) / used_per_sec
     if left >= min(secs, reach * seen_secs):
         return ""
     return _FULL.format(utc_time(end + left)[:-3], span(left))
