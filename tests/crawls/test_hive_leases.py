@@ -115,6 +115,25 @@ def test_a_directory_is_locked_until_its_drone_has_left_the_hive(tmp_path):
         assert drone.process.wait(LIMIT_SECS) == 0
 
 
+def test_a_drone_that_ends_gives_up_what_its_last_process_had(tmp_path):
+    """Or who stops the hive would wait for a killed drone that has ended since."""
+    with (
+        simulated(tmp_path, hosts=5, mean_pages=20, max_pages=40) as web,
+        HiveCrawl(web, tmp_path, lease_secs=15) as hive,
+    ):
+        (drone,) = hive.join()
+        wait_until(lambda: hive.acknowledged == {*range(12)})
+        hive.kill(drone)
+        shard = tmp_path / "store/shards/03"
+        shard.rename(tmp_path / "shard")
+        shard.touch()
+        hive.start_again(drone)
+        wait_until(lambda: "Shard 3 cannot be fetched yet" in drone.said)
+        assert 3 in hive.shards_of(drone)
+        hive.leave(drone)
+        assert hive.shards_of(drone) == {}
+
+
 def test_contacts_under_way_are_broken_off_when_the_lease_lapses(tmp_path):
     slow = replace(Faults.none(), slow=0.75)
     given = {"DOWNLOAD_TIMEOUT": 600, "NET_FIRST_BYTE_TIMEOUT_SECS": 600}

@@ -313,7 +313,7 @@ class Drone:
         await self.parts.keeper.stop()
         try:
             if self._known_born:  # it may have a lease, even without an answer to a heartbeat
-                await membership.release(self._holding.leases)
+                await membership.release_all()
                 await membership.leave()
         except UNREACHABLE as error:
             message = "The hive must wait until this drone's leases expire: %s"
@@ -394,7 +394,7 @@ class Drone:
             holding.confirm(beat.began, beat.incarnation)
             if self._waits_for_store:
                 # Drones that reach the store may take the shards of this drone's last process.
-                await hive.membership.release(beat.leases)
+                await hive.membership.release_all()
 
             self._beat = beat
             self._ask_again(beat)

@@ -186,6 +186,16 @@ for i = 4, #ARGV, 2 do
 end
 """  # fmt: skip
 
+# Releases all shards that the drone holds, by whatever tokens.
+_RELEASE_ALL_SCRIPT = _SET_ROW + """
+for _, shard in ipairs(call('HKEYS', shards)) do
+  local token, drone = string.match(call('HGET', shards, shard), '^(%d+) (.*)$')
+  if drone == me then
+    set_row(shards, shard, token .. ' ')
+  end
+end
+"""  # fmt: skip
+
 # Stores the positions of shards that the drone holds by the given tokens.
 _ACKNOWLEDGE_SCRIPT = _SET_ROW + """
 local accepted = {}
@@ -379,6 +389,10 @@ class Membership:
         has no lease, or is "", any drone can.
         """
         await self._set_rows(_RELEASE_SCRIPT, taker, *chain(*leases.items()))
+
+    async def release_all(self) -> None:
+        """Give up all shards that this drone holds, including those of its last process."""
+        await self._set_rows(_RELEASE_ALL_SCRIPT)
 
     async def _set_rows(self, script: str, *arguments: str | int) -> Any:
         """Run *script*, which changes a table, and return its answer."""
