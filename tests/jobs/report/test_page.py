@@ -119,13 +119,13 @@ def test_a_page_is_self_contained_and_changes_nothing_else(stored, tmp_path):
     assert all(len(one.find("title").text) > 20 for one in drawings)
     # Without its drawing, each figure is a table.
     tables = tables_of(text)
-    empty = "runs seeds-report refusals-unsigned refusals-signed journal"
+    empty = "runs seeds-report refusals journal"
     assert [name for name, rows in tables.items() if not rows] == empty.split()
     assert tables["responsecode-report"][0][:2] == ["http_200", "2,666"]
     # The rows of some tables have bars, the longest one for the largest number.
     bars = root.xpath("//figure[@id='responsecode-report']//td[@class='bars']//@d")
     assert bars[:2] == ["M0 0h100.0v1H0z", "M0 0h2.5v1H0z"]
-    assert len(root.xpath("//figure[.//td[@class='bars']]")) == 11
+    assert len(root.xpath("//figure[.//td[@class='bars']]")) == 6
 
 
 def test_a_crawl_without_a_page_has_a_report_that_says_so(stored, tmp_path):
@@ -133,7 +133,7 @@ def test_a_crawl_without_a_page_has_a_report_that_says_so(stored, tmp_path):
     done = run(stored, "-o", other)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"0 pages; the report is {other}\n"
-    assert "No pages yet." in other.read_text("utf-8")
+    assert "None so far." in other.read_text("utf-8")
     assert not (stored / "report.html").exists()
 
 

@@ -43,7 +43,6 @@ from webcrawl.jobs.report import (
     heritrix_log,
     outcome_words,
     page,
-    totals_file,
 )
 from webcrawl.jobs.report.figures import share
 from webcrawl.jobs.report.log_totals import LogTotals
@@ -261,9 +260,7 @@ def test_drones_of_a_hive_count_as_one_crawl(tmp_path):
     assert crawl.counts("politeness/waits/") == {"1/4": 10}
 
 
-@pytest.mark.parametrize(
-    "module", [chart, figures, guides, heritrix_log, outcome_words, page, totals_file]
-)
+@pytest.mark.parametrize("module", [chart, figures, guides, heritrix_log, outcome_words, page])
 def test_the_examples_of_docstrings_are_true(module):
     result = doctest.testmod(module)
     assert (result.failed, result.attempted > 0) == (0, True)
@@ -297,6 +294,30 @@ def test_gauges_of_drones_are_summed_even_if_one_has_ended(tmp_path):
     rows = figure(found, "waiting").table.rows
     assert [row[1] for row in rows] == [200] * 6 + [100] * 6
     assert "Drones" not in found.sections  # they have no diagnosis yet
+
+
+def test_answers_that_refuse_the_crawler_are_counted_by_signature(tmp_path):
+    write_log(tmp_path, [])
+    refused = {"unsigned/none": 90, "unsigned/403": 9, "unsigned/challenged": 1, "signed/none": 50}
+    (tmp_path / "stats.json").write_text(
+        json.dumps({f"crawl/refused/{kind}": number for kind, number in refused.items()})
+    )
+    found = figure(report_of(tmp_path), "refusals")
+    said = "10 of 100 answers to unsigned requests and 0 of 50 answers to signed requests. Pages"
+    assert found.lead.startswith(f"By status code or by a challenge: {said}")
+    assert found.table.rows == [("403", 9, 0), ("challenged", 1, 0)]
+
+
+def test_a_crawl_that_no_status_code_refuses_has_no_row_of_refusals(tmp_path):
+    """Although a host may have sent pages with a login only."""
+    write_log(tmp_path, [])
+    (tmp_path / "stats.json").write_text('{"crawl/refused/unsigned/none": 340}')
+    found = figure(report_of(tmp_path), "refusals")
+    assert found.table is None
+    assert "0 of 340 answers to unsigned requests" in found.lead
+    assert found.lead.endswith(
+        " Pages with a login are not among them: they are walled, under What failed."
+    )
 
 
 def test_each_drone_has_a_row_with_its_speed_and_share(tmp_path):

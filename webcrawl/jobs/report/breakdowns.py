@@ -1,14 +1,12 @@
-"""Builds figures about URLs, documents and hosts: Mercator's figures 6 to 10, and others."""
+"""Builds figures about outcomes, visits, documents and pauses."""
 
 from __future__ import annotations
 
 from collections import Counter
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.figures.counts import with_prefix
 from webcrawl.doctor.history import FAULTS, kind_of
-from webcrawl.jobs.report.chart import format_scaled
 from webcrawl.jobs.report.figures import (
     Figure,
     Table,
@@ -16,15 +14,12 @@ from webcrawl.jobs.report.figures import (
     histogram,
     share,
     shares,
-    size,
 )
 from webcrawl.jobs.report.outcome_words import meaning_of, whose_fault
 from webcrawl.wording import counted as plural
 from webcrawl.wording import span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from webcrawl.jobs.report.sources import Crawl
 
 # Sentence added to the table of outcomes if some URLs were visited again.
@@ -34,14 +29,12 @@ _FAILED_HOSTS = (
     "SELECT outcome, hosts, host FROM "
     "(SELECT outcome, count(*) AS hosts, host, max(urls) FROM faults GROUP BY outcome)"
 )
-# The lower limits of the bars of Mercator's histogram of sizes: 0, 1, 2, 4, ... 1M.
-_SIZES = ["0", *(format_scaled(1 << power, by=1024).upper() for power in range(21))]
 # Depths from this one on are counted together.
 _DEPTHS = 20
 
 
 def outcomes(crawl: Crawl, *, is_live: bool) -> tuple[Figure, Figure]:
-    """Return the table of failed URLs, and that of the others (Mercator's figure 6)."""
+    """Return the table of failed URLs, and that of the others."""
     results = crawl.results
     # Heritrix' codes are only in the tables for programs.
     counts: Counter[str] = Counter()
@@ -96,14 +89,22 @@ def visits(crawl: Crawl) -> Figure:
     return shares("visits", "Visits", counts, what="result", of="visits", lead=lead)
 
 
-def refusals(crawl: Crawl) -> Iterator[Figure]:
-    """Yield the figures of answers by how they refuse the crawler, without and with signatures."""
-    lead = "{total:,} answers, by how they refuse the crawler."
-    for kind in ("unsigned", "signed"):
-        name = f"refusals-{kind}"
-        title = f"Refusals of {kind} requests"
-        counts = crawl.counts(f"refused/{kind}/")
-        yield shares(name, title, counts, what="refusal", of="answers", lead=lead)
+def refusals(crawl: Crawl) -> Figure:
+    """Return the figure of answers that refuse the crawler, without and with a signature."""
+    kinds = ("unsigned", "signed")
+    answers = {kind: Counter(crawl.counts(f"refused/{kind}/")) for kind in kinds}
+    names = sorted({*answers["unsigned"], *answers["signed"]} - {"none"})
+    rows = [(name, *(answers[kind][name] for kind in kinds)) for name in names]
+    refused = (
+        f"{answers[kind].total() - answers[kind]['none']:,} of {answers[kind].total():,} answers to "
+        f"{kind} requests"
+        for kind in kinds
+        if answers[kind]
+    )
+    lead = f"By status code or by a challenge: {' and '.join(refused) or 'no answers yet'}."
+    lead += " Pages with a login are not among them: they are walled, under What failed."
+    table = Table(("refusal", *(f"{kind} requests" for kind in kinds)), rows) if rows else None
+    return Figure("refusals", "Answers that refuse the crawler", lead, table)
 
 
 def filters(crawl: Crawl) -> Figure:
@@ -116,21 +117,6 @@ def filters(crawl: Crawl) -> Figure:
     )
 
 
-def sizes(crawl: Crawl, *, is_live: bool) -> Figure:
-    """Return the figure of documents by size (Mercator's figure 8)."""
-    counts = dict.fromkeys(_SIZES, 0)
-    # A size of n bits is at least 2 ** (n - 1), which is the limit at index n.
-    for bits, count in crawl.log.sizes.items():
-        counts[_SIZES[min(bits, len(_SIZES) - 1)]] += count
-    middle = share(sum(counts[size] for size in ("2K", "4K", "8K", "16K")), crawl.log.pages)
-    earlier = "" if is_live else " (67% in Mercator's crawl)"
-    lead = (
-        "Each bar counts the documents from this (decoded) size up to the next. "
-        f"{middle} are between 2K and 32K in size{earlier}."
-    )
-    return histogram("sizes", "Sizes of documents", counts, what="bytes, at least", lead=lead)
-
-
 def depths(crawl: Crawl) -> Figure:
     """Return the figure of documents by their depth, the distance from a seed."""
     log = crawl.log
@@ -141,40 +127,6 @@ def depths(crawl: Crawl) -> Figure:
     mean = sum(depth * count for depth, count in log.depths.items()) / (log.pages or 1)
     lead = f"Links from a seed to the page: {mean:.1f} on average, at most {deepest}."
     return histogram("depth", "Depth", counts, what="depth", lead=lead)
-
-
-def per_server(crawl: Crawl) -> Iterator[Figure]:
-    """Yield the figures of pages and of bytes per server (Mercator's figures 9a and 9b)."""
-    for what in ("pages", "bytes"):
-        name = f"{what}-per-server"
-        title = f"{what.capitalize()} per server"
-        query = f"SELECT bits({what}), count(*) FROM hosts GROUP BY 1"  # noqa: S608  # constants
-        servers = dict(crawl.file.select(query).fetchall())  # their number, by bits of their count
-        # Numbers of servers with at least 1, 2, 4, ... of them.
-        limits = [1 << power for power in range(max(servers, default=0))]
-        if not limits:
-            yield Figure(name, title, "No pages yet.")
-            continue
-        # Add up from the largest limit downwards.
-        at_least = accumulate(servers.get(limit.bit_length(), 0) for limit in reversed(limits))
-        counts = [*at_least][::-1]
-        most = size(limits[-1]) if what == "bytes" else plural(limits[-1], "page")
-        lead = f"{plural(counts[0], 'server')} with any {what}, {counts[-1]:,} with {most} or more."
-        table = Table((f"{what}, at least", "servers"), [*zip(limits, counts, strict=True)])
-        yield Figure(name, title, lead, table, bars=1)
-
-
-def per_tld(crawl: Crawl) -> Iterator[Figure]:
-    """Yield the figures of hosts and pages by top-level domain (Mercator's figures 10a and 10b)."""
-    for of, counted in (("hosts", "count(*)"), ("pages", "sum(pages)")):
-        query = f"SELECT tld_of(host), {counted} FROM hosts WHERE fetches GROUP BY 1"  # noqa: S608  # as above
-        counts = dict(crawl.file.select(query).fetchall())
-        title = f"{of.capitalize()} by top-level domain"
-        lead = (
-            f"{{part}} of the {of} are in {{first}}. Number of domains: {{kinds:,}}, counting all "
-            "IP addresses as one."
-        )
-        yield shares(f"{of}-by-tld", title, counts, what="domain", of=of, lead=lead)
 
 
 def politeness(crawl: Crawl) -> Figure:

@@ -171,7 +171,7 @@ def _ticks(low: float, high: float, *, max_ticks: int) -> Ticks:
         power * factor for factor in (1, 2, 5, 10) if power * factor >= min_step * (1 - 1e-9)
     )
     numbers = range(math.floor(low / step), max(math.ceil(high / step - 1e-9), 1) + 1)
-    return [(number * step, format_scaled(round(number * step, 9))) for number in numbers]
+    return [(number * step, _format_scaled(round(number * step, 9))) for number in numbers]
 
 
 def _time_ticks(low: float, high: float) -> Ticks:
@@ -182,16 +182,14 @@ def _time_ticks(low: float, high: float) -> Ticks:
     return [(at, time.strftime(time_format, time.gmtime(at))) for at in ticks]
 
 
-def format_scaled(value: float, *, by: int = 1000) -> str:
-    """Format *value* for an axis, with a unit prefix for powers of *by*.
+def _format_scaled(value: float) -> str:
+    """Format *value* for an axis, with a unit prefix for powers of 1000.
 
-    >>> [format_scaled(value) for value in (0, 0.001, 2.5, 1000, 1_500_000, 1e10)]
+    >>> [_format_scaled(value) for value in (0, 0.001, 2.5, 1000, 1_500_000, 1e10)]
     ['0', '0.001', '2.5', '1k', '1.5M', '10G']
-    >>> [format_scaled(1 << bits, by=1024) for bits in (9, 12, 20)]
-    ['512', '4k', '1M']
     """
     unit = 0
-    while abs(value) >= by and unit < 4:
-        value = value / by
+    while abs(value) >= 1000 and unit < 4:
+        value = value / 1000
         unit += 1
     return f"{value:g}{'kMGT'[unit - 1 : unit]}"

@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 class LogTotals:
     """Totals of all lines that were added; those by host, content type and seed are in *file*.
 
-    pages, decoded: number of URLs that gave a document (2xx), and of the decoded bytes of these.
+    pages: number of URLs that gave a document (2xx).
     counts: what the shards count, as far as the log has it, by the names of the stats. A URL counts
         again if a crash has hidden its end.
     answers: number of URLs by status, 0 without an answer, and outcome.
-    sizes: number of pages by the number of bits of their decoded length.
     depths: number of pages by depth.
     examples: the last URL of each outcome.
     span: when the first request for a URL was sent, and when the last URL was finished; [] if none.
@@ -32,10 +31,8 @@ class LogTotals:
 
     def __init__(self, *, file: TotalsFile) -> None:
         self.pages = 0
-        self.decoded = 0
         self.counts: Counter[str] = Counter()
         self.answers: Counter[tuple[int, str]] = Counter()
-        self.sizes: Counter[int] = Counter()
         self.depths: Counter[int] = Counter()
         self.examples: dict[str, str] = {}
         self.span: list[float] = []
@@ -54,13 +51,11 @@ class LogTotals:
         first_results = [line for line in lines if not line.visit]
         pages = [line for line in first_results if is_document(line.outcome)]
         self.pages += len(pages)
-        self.decoded += sum(line.decoded or line.bytes for line in pages)
         self.counts["content/duplicates"] += sum(line.duplicate for line in pages)
         self.counts["fetch/bytes"] += sum(line.bytes for line in lines)
         self.counts.update([f"outcome/{line.outcome}" for line in first_results])
         self.answers.update([(line.status, line.outcome) for line in first_results])
         self.examples.update({line.outcome: line.url for line in first_results})
-        self.sizes.update([(line.decoded or line.bytes).bit_length() for line in pages])
         self.depths.update([line.depth for line in pages])
         self._file.add(lines)
         times = [

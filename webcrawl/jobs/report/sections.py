@@ -1,8 +1,4 @@
-"""Builds the sections of the report with their figures.
-
-They show figures 5 to 10 of Mercator's chapter for this crawl, and what else an operator wants to
-know: depth, politeness, errors, hosts and filters.
-"""
+"""Builds the sections of the report with their figures."""
 
 from __future__ import annotations
 
@@ -70,22 +66,19 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
             "Crawl": [
                 Figure("crawl-report", "The crawl in numbers", "", tables.crawl_table(crawl)),
                 tables.SEEDS.figure(crawl),
-                *breakdowns.refusals(crawl),
+                breakdowns.refusals(crawl),
                 *([breakdowns.visits(crawl)] if crawl.results.visits else []),
                 breakdowns.filters(crawl),
                 now.commands_table(crawl),
             ],
             "Documents": [
                 tables.TYPES.figure(crawl),
-                breakdowns.sizes(crawl, is_live=is_live),
                 breakdowns.depths(crawl),
             ],
             "Hosts": [
                 hosts_figure(crawl.file, limit=_HOSTS_SHOWN, is_live=is_live),
                 *([now.aliases_table(crawl)] if crawl.aliases else []),
-                *breakdowns.per_server(crawl),
                 breakdowns.politeness(crawl),
-                *breakdowns.per_tld(crawl),
             ],
         },
     )

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 #: Name of the content type of answers without Content-Type.
 NO_TYPE = "none sent"
-RAW_ADDRESSES = "raw IP addresses"
 # Kinds of URLs that are seeds if their depth is 0.
 _SEEDS = ("seed", "request")
 # Lines are added to the table ``lines``, then to the totals of all other tables.
@@ -101,9 +100,8 @@ class TotalsFile:
         self._run_began_at = run_began_at
         self._database = sqlite3.connect("", check_same_thread=False)  # a temporary file
         self._database.executescript(_CREATE)
-        for function, count in ((tld_of, 1), (status_code, 2), (is_given_up, 1)):
+        for function, count in ((status_code, 2), (is_given_up, 1)):
             self._database.create_function(function.__name__, count, function)
-        self._database.create_function("bits", 1, int.bit_length)
 
     def add(self, lines: Iterable[OutcomeLine]) -> None:
         """Add *lines* of the log to the totals. Repeat visits only count as fetches, with bytes."""
@@ -164,21 +162,10 @@ class TotalsFile:
 
         Reading a million hosts takes a few seconds.
 
-        The query can use the functions ``tld_of``, ``status_code``, ``is_given_up`` and ``bits``,
-        the number of bits of an integer.
+        The query can use the functions ``status_code`` and ``is_given_up``.
         """
         return self._database.execute(query, values)
 
     def close(self) -> None:
         """Free the memory and delete the file."""
         self._database.close()
-
-
-def tld_of(host: str) -> str:
-    """Return the top-level domain of *host*.
-
-    >>> [tld_of(host) for host in ("a.example.com", "10.0.0.1", "2001:db8::1", "localhost")]
-    ['.com', 'raw IP addresses', 'raw IP addresses', '.localhost']
-    """
-    last = host.rpartition(".")[2]
-    return RAW_ADDRESSES if ":" in host or last.isdecimal() else f".{last}"
