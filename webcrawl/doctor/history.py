@@ -1,9 +1,9 @@
 """History of a process of a crawl: numbers over time, in a file of bounded size.
 
-``JOBDIR/history`` has a row for each ten seconds of the last hour, each minute of the last day,
-each hour of the last month and each day of the last ten years: 1.2 MB. A row has the epoch second
-at which its interval begins, the number of seconds for which there are samples, and for each of
-``COLUMNS`` the count in them, or the sum of a gauge times its seconds; all as little-endian
+``JOBDIR/history`` has a row for each ten seconds of the last hour, each minute of the last 25
+hours, each hour of the last month and each day of the last ten years: 1.3 MB. A row has the epoch
+second at which its interval begins, the number of seconds for which there are samples, and for each
+of ``COLUMNS`` the count in them, or the sum of a gauge times its seconds; all as little-endian
 float64. The place of a row follows from its time, so newer rows replace older ones. A sample
 changes one row of each kind in place; a crash loses the samples of a few seconds at most.
 """
@@ -36,16 +36,18 @@ FAULTS = ("name servers", "connections", "server errors", "refused")
 #: Kinds of URLs without a page, of which the others are normal.
 KINDS = (*FAULTS, "not found", "robots.txt and rules")
 #: Numbers that were added since the sample before.
-COUNTS = ("pages", "redirects", "visits", "changed", "bytes", *KINDS, "starts")
+COUNTS = ("pages", "redirects", "4xx", "visits", "changed", "bytes", *KINDS, "starts")
 #: Numbers at the moment of a sample.
 GAUGES = (
     *("waiting", "parked", "due", "fresh", "workers busy", "hosts ready", "hosts paused"),
     *("memory", "lag", "free disk"),
 )
 COLUMNS = (*COUNTS, *GAUGES)
+#: Number of seconds of an interval in which the crawl was running.
+SECONDS = "seconds"
 TEN_SECS, MINUTE, HOUR, DAY = 10, 60, 3600, 86_400
 #: Number of rows for each length of an interval.
-ROWS = {TEN_SECS: 360, MINUTE: 1440, HOUR: 744, DAY: 3660}
+ROWS = {TEN_SECS: 360, MINUTE: 1500, HOUR: 744, DAY: 3660}
 _ROW = struct.Struct(f"<{2 + len(COLUMNS)}d")
 _MAGIC = f"webcrawl history 2 {len(COLUMNS)}\n".encode().ljust(64)
 _REFUSALS = {"http_401", "http_403", "http_429", "http_451", "challenged", "walled"}
@@ -100,6 +102,7 @@ class History:
             **count_kinds(results.given_up),
             "pages": results.pages,
             "redirects": results.redirects,
+            "4xx": sum(n for name, n in results.given_up.items() if name.startswith("http_4")),
             "visits": results.visits,
             "changed": with_prefix("visits/", stats).get("changed", 0),
             "bytes": stats.get("fetch/bytes", 0),
@@ -151,7 +154,8 @@ class Series(NamedTuple):
     """Numbers of a crawl over time, in intervals of *secs* seconds.
 
     *at* has the starts of the intervals, ascending. *columns* has the values by their names: counts
-    are the sums in an interval, and gauges are the means. *rates* has the counts per second.
+    are the sums in an interval, and gauges are the means. It also has ``SECONDS``. *rates* has the
+    counts per second in which the crawl was running.
     """
 
     secs: int
@@ -172,16 +176,17 @@ class Series(NamedTuple):
         """Return the sum of the columns *names* over all intervals."""
         return float(sum(self.columns[name].sum() for name in names))
 
-    def mean_rate(self, name: str) -> float:
-        """Return the mean of the count *name* per second; 0.0 without intervals."""
-        return float(self.rates[name].mean()) if len(self.at) else 0.0
+    def mean_rate(self, *names: str) -> float:
+        """Return the sum of the counts *names* per second in which the crawl was running."""
+        return self.total(*names) / max(self.total(SECONDS), 0.001)
 
 
 def read_series(jobdirs: Iterable[Path], secs: int, *, every: int = 1) -> Series:
     """Return the history of the processes in *jobdirs*, in intervals of *every* times *secs*.
 
     *secs* is one of ``ROWS``. Values of processes are added up, but of the delay of the event
-    loop and of the free space on the disk, the worst one counts. Missing files are left out.
+    loop and of the free space on the disk, the worst one counts, and of the seconds, the most.
+    Missing files are left out.
     """
     width = secs * every
     processes = []
@@ -195,10 +200,12 @@ def read_series(jobdirs: Iterable[Path], secs: int, *, every: int = 1) -> Series
     at = np.unique(np.concatenate([[], *(starts for starts, _ in processes)]))
     columns = {name: np.zeros(len(at)) for name in COLUMNS}
     columns["free disk"] += np.inf
+    columns[SECONDS] = np.zeros(len(at))
     rates = {name: np.zeros(len(at)) for name in COUNTS}
     for starts, sums in processes:
         places = np.searchsorted(at, starts)
         means = sums[:, 1:] / np.maximum(sums[:, :1], 0.001)
+        columns[SECONDS][places] = np.maximum(columns[SECONDS][places], sums[:, 0])
         for number, name in enumerate(COLUMNS):
             if name in rates:
                 columns[name][places] += sums[:, 1 + number]

@@ -57,7 +57,7 @@ _MAX_OFFSET = 99_999_999
 # Number of answers to commands that are kept until their pages have shown them.
 _MAX_ANSWERS = 64
 # The parts of the page that /api/state has, apart from the summary.
-_STATE = ("title", "at", "head", "alarms", "processes")
+_STATE = ("title", "at", "head", "alarms", "compared", "processes")
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="webcrawl", charset="UTF-8"'}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "

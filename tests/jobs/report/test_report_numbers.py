@@ -46,7 +46,7 @@ from webcrawl.jobs.report import (
 )
 from webcrawl.jobs.report.figures import share
 from webcrawl.jobs.report.log_totals import LogTotals
-from webcrawl.jobs.report.over_time import disk_alarms
+from webcrawl.jobs.report.over_time import comparisons, disk_alarms
 from webcrawl.jobs.report.runs import RunEvent, runs_table
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.totals_file import TotalsFile
@@ -271,7 +271,7 @@ def test_rates_are_those_of_the_last_minute_and_of_the_stats(tmp_path):
     write_log(tmp_path, [])
     history = History(tmp_path / "history", at=T0 - 10)
     record = Record(state=State("running"), diagnosis=Diagnosis(Cause.POLITENESS, 0.0, ""))
-    for at in [*range(0, 300, 10), *range(840, 910, 10)]:
+    for at in [*range(0, 300, 10), *range(830, 910, 10)]:
         outcomes = {"outcome/http_200": at // 5, "visits/unchanged": at // 2}
         history.add(T0 + at, {} if at < 300 else outcomes, record)
     counts = {"outcome/http_200": 90, "visits/unchanged": 180, "elapsed_time_seconds": 900.0}
@@ -352,6 +352,14 @@ def test_no_line_is_drawn_over_a_gap_in_the_data(tmp_path):
     assert len(figure(found, "waiting").table.rows) <= 120
 
 
+def test_a_single_interval_after_a_gap_is_a_short_bar(tmp_path):
+    write_log(tmp_path, [])
+    write_history(tmp_path, [T0 + at for at in [*range(0, 6000, 60), 30_000]], waiting=int)
+    drawing = figure(report_of(tmp_path), "waiting").chart
+    (path,) = [path for style, path in chart.laid_out(drawing).marks if "L" in path]
+    assert re.findall(r"M([\d.]+) [\d.]+h(\d)", path) == [("288.0", "4")]  # the axis ends at 290
+
+
 def test_each_start_is_a_line_in_the_charts(tmp_path):
     """After half an hour it does not run for five minutes; a quick restart has no gap."""
     write_log(tmp_path, [])
@@ -387,18 +395,81 @@ def test_runs_have_their_start_and_end_and_the_reason(tmp_path):
     assert figure(report_of(tmp_path), "runs").table.rows[0][-2] == killed
 
 
-def test_the_last_hour_is_compared_with_the_day_before(tmp_path):
-    """Ten pages per second for five hours, then two."""
-    write_log(tmp_path, [])
-    history = History(tmp_path / "history", at=T0 - 60)
+def write_rates(jobdir, *parts):
+    """Write a history with *parts*: for so many minutes, so many pages and URLs that timed out.
+
+    With None in place of the numbers, the crawl does not run. Return its end.
+    """
+    jobdir.mkdir(parents=True, exist_ok=True)
     record = Record(state=State("running"), diagnosis=Diagnosis(Cause.POLITENESS, 0.0, ""))
-    pages = 0
-    for minute in range(400):
-        pages += 600 if minute < 300 else 120
-        history.add(T0 + 60 * minute, {"outcome/http_200": pages}, record)
-    assert dict(report_of(tmp_path).summary)["pages in the last hour"] == (
-        "7,200, 2 per second; 9.06 in the day before; slower since about 2027-01-15 13:00 UTC"
+    minute = 0
+    for minutes, counts in parts:
+        history = History(jobdir / "history", at=T0 + 60 * minute - 1)
+        for run_minute in range(minutes if counts else 0):
+            stats = dict(zip(("outcome/http_200", "outcome/timeout"), counts, strict=True))
+            stats = {name: (run_minute + 1) * number for name, number in stats.items()}
+            history.add(T0 + 60 * (minute + run_minute) + 59, stats, record)
+        minute += minutes
+    return T0 + 60 * minute
+
+
+def test_the_last_hour_is_compared_with_the_same_hour_of_yesterday(tmp_path):
+    """Yesterday's was a good hour, and nine hours later it became slow, with failures."""
+    end = write_rates(
+        tmp_path, (60, (40, 1)), (600, (36, 1)), (780, (20, 0)), (30, (20, 0)), (30, (10, 10))
     )
+    pages, failures = comparisons([tmp_path], now=end)
+    assert pages == (
+        "Pages: 900 in the hour until 09:00 UTC; 2,400 in the same hour of yesterday: 62% fewer; "
+        "slower since about 2027-01-15 19:00 UTC."
+    )
+    assert failures == (
+        "Failures: 25.0% of 1,200 URLs in the hour until 09:00 UTC; 2.4% of 2,460 in the same hour "
+        "of yesterday: 10.2 times as high."
+    )
+
+
+def test_without_such_an_hour_the_last_hour_is_compared_with_the_day_before(tmp_path):
+    end = write_rates(tmp_path, (300, (20, 1)), (60, (26, 1)))
+    pages, failures = comparisons([tmp_path], now=end)
+    assert pages == (
+        "Pages: 1,560 in the hour until 14:00 UTC; 1,200 in an hour of the day before: 30% more."
+    )
+    assert "; 4.8% of 6,300 in the day before: 22% lower." in failures
+
+
+def test_an_hour_in_which_the_crawl_ran_for_minutes_is_also_compared_per_second(tmp_path):
+    end = write_rates(tmp_path, (300, (120, 0)), (55, None), (5, (120, 0)))
+    assert comparisons([tmp_path], now=end)[0] == (
+        "Pages: 600 in the hour until 14:00 UTC; 7,200 in an hour of the day before: 92% fewer. "
+        "The crawl ran for 300 s of it: 2 per second, before 2: about as many."
+    )
+
+
+def test_the_first_hour_is_compared_with_nothing(tmp_path):
+    assert comparisons([tmp_path], now=T0) == []
+    end = write_rates(tmp_path, (60, (20, 0)))
+    assert comparisons([tmp_path], now=end) == [
+        "Pages: 1,200 in the hour until 09:00 UTC.",
+        "Failures: 0.0% of 1,200 URLs in the hour until 09:00 UTC.",
+    ]
+
+
+def test_the_running_time_of_a_killed_crawl_is_that_of_its_history(tmp_path):
+    """Which has all of its runs; the stats lack the last minute of the one that was killed."""
+    write_log(tmp_path, [line("http://a.test/", "http_200", T0 + 60)])
+    write_rates(tmp_path, (60, (120, 0)), (600, None), (30, (60, 0)))
+    (tmp_path / "stats.json").write_text('{"crawl/elapsed_time_seconds": 9, "job/cut_off": 1}')
+    summary = dict(report_of(tmp_path).summary)
+    assert summary["running time"] == "90 min"
+    assert summary["pages per second"] == "1.7 on average"  # 9,000 pages
+
+
+def test_a_history_that_began_after_the_crawl_does_not_know_its_running_time(tmp_path):
+    write_log(tmp_path, [line("http://a.test/", "http_200", T0 - 4000)])
+    write_rates(tmp_path, (60, (120, 0)))
+    (tmp_path / "stats.json").write_text('{"job/cut_off": 1}')
+    assert "running time" not in dict(report_of(tmp_path).summary)
 
 
 def test_a_value_that_never_changes_is_a_sentence_instead_of_a_chart(tmp_path):
@@ -433,9 +504,13 @@ def test_a_disk_that_fills_is_full_in_so_many_days(tmp_path):
     write_history(tmp_path, range(int(T0), int(T0) + 600, 60))
     lead = figure(report_of(tmp_path), "disk").lead
     full = "The disk is full at 2027-01-15 09:51 UTC, in 102 min, if it fills as in the last ten "
-    full += "minutes. The crawl pauses before, while fewer than DISK_MIN_FREE_BYTES are free."
+    full += "minutes. The crawl pauses before, at 2027-01-15 09:51 UTC, in 102 min, when less than "
+    full += "DISK_MIN_FREE_BYTES (0.268 GB) is free."
     assert lead == f"Last: 919 GB free. {full}"
     assert disk_alarms([tmp_path]) == [f"{full} See docs/howto/run-it-for-weeks.md#disk."]
+    (tmp_path / "stats.json").write_text('{"settings/DISK_MIN_FREE_BYTES": "460000000000"}')
+    paused = "at 2027-01-15 09:00 UTC, in 51 min, when less than DISK_MIN_FREE_BYTES (460 GB)"
+    assert paused in figure(report_of(tmp_path), "disk").lead
 
 
 def test_a_disk_that_has_filled_slowly_is_full_as_it_fills_now(tmp_path):

@@ -92,15 +92,14 @@ def visits(crawl: Crawl) -> Figure:
 def refusals(crawl: Crawl) -> Figure:
     """Return the figure of answers that refuse the crawler, without and with a signature."""
     kinds = ("unsigned", "signed")
-    answers = {kind: Counter(crawl.counts(f"refused/{kind}/")) for kind in kinds}
-    names = sorted({*answers["unsigned"], *answers["signed"]} - {"none"})
-    rows = [(name, *(answers[kind][name] for kind in kinds)) for name in names]
-    refused = (
-        f"{answers[kind].total() - answers[kind]['none']:,} of {answers[kind].total():,} answers to "
-        f"{kind} requests"
-        for kind in kinds
-        if answers[kind]
-    )
+    answers = [Counter(crawl.counts(f"refused/{kind}/")) for kind in kinds]
+    refused = [
+        f"{counts.total() - counts['none']:,} of {counts.total():,} answers to {kind} requests"
+        for kind, counts in zip(kinds, answers, strict=True)
+        if counts
+    ]
+    names = sorted({*answers[0], *answers[1]} - {"none"})
+    rows = [(name, answers[0][name], answers[1][name]) for name in names]
     lead = f"By status code or by a challenge: {' and '.join(refused) or 'no answers yet'}."
     lead += " Pages with a login are not among them: they are walled, under What failed."
     table = Table(("refusal", *(f"{kind} requests" for kind in kinds)), rows) if rows else None

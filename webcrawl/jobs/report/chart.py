@@ -31,6 +31,8 @@ _CHAR_WIDTH = 6.6
 _COLOURS = 4
 # Smallest share of a time axis that is visible as a gap.
 _VISIBLE_GAP = 0.05
+# Width of the bar for a single interval.
+_BAR = 4
 # Possible distances of the ticks of a time axis, in seconds.
 _SECS = (
     *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200),
@@ -134,13 +136,16 @@ def _path(points: Sequence[tuple[float, float]], x: _Scale, y: _Scale, is_time: 
     max_distance = math.inf
     if distances and is_time:
         max_distance = max(3 * median(distances), _VISIBLE_GAP * (x.high - x.low))
-    # "h0" makes a dot of a point that no line leads to or from.
-    move = "M{} {}h0"
-    draw = "L{} {}"
-    steps = [move, *(move if distance > max_distance else draw for distance in distances)]
-    positions = ((x.position(x_value), y.position(y_value)) for x_value, y_value in points)
-    # Not strict, because without points there is still the first step.
-    return "".join(step.format(*position) for step, position in zip(steps, positions, strict=False))
+    # A point that no line leads to or from is a bar.
+    begins = [True, *(distance > max_distance for distance in distances), True]
+    path = ""
+    for number, (x_value, y_value) in enumerate(points):
+        at_x, at_y = x.position(x_value), y.position(y_value)
+        if begins[number] and begins[number + 1]:
+            path += f"M{at_x - _BAR / 2} {at_y}h{_BAR}"
+        else:
+            path += f"{'M' if begins[number] else 'L'}{at_x} {at_y}"
+    return path
 
 
 def _scales(chart: Chart) -> tuple[_Scale, _Scale, Ticks, Ticks]:

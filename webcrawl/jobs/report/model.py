@@ -76,6 +76,7 @@ class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
     at: time of the report, epoch seconds.
     head: sentences about the whole crawl.
     alarms: sentences about what needs attention.
+    compared: sentences that compare the last hour with the time before.
     processes: diagnoses of the crawl's processes, one or a hive's drones.
     summary: pairs of a label and a number with its unit.
     rates: figures over time.
@@ -92,6 +93,7 @@ class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     head: list[str]
     alarms: list[str]
+    compared: list[str]
     processes: list[Examination]
     summary: list[tuple[str, str]]
     rates: list[Figure]

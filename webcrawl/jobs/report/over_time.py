@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from webcrawl import settings
 from webcrawl.doctor.history import (
     DAY,
     FAULTS,
@@ -13,10 +15,12 @@ from webcrawl.doctor.history import (
     KINDS,
     MINUTE,
     ROWS,
+    SECONDS,
     TEN_SECS,
     Series,
     read_series,
 )
+from webcrawl.hive.launch.crawl_stats import stats_of
 from webcrawl.jobs.report.figures import Figure, over_time
 from webcrawl.wording import span, utc_time
 
@@ -29,12 +33,17 @@ RANGES = {"hour": HOUR, "day": DAY, "all": math.inf}
 _MAX_INTERVALS = 120
 _RECENT_SECS = 600.0
 _MIN_INTERVALS = 6  # fewer say nothing about the disk
-_FULL = (
-    "The disk is full at {} UTC, in {}, if it fills as in the last ten minutes. The crawl pauses "
-    "before, while fewer than DISK_MIN_FREE_BYTES are free."
-)
+_FULL = "The disk is full at {}, if it fills as in the last ten minutes."
+_PAUSE = " The crawl pauses before, at {}, when less than DISK_MIN_FREE_BYTES ({:,} GB) is free."
+_MIN_FREE = "DISK_MIN_FREE_BYTES"
 _NOT_FULL = "The disk has not filled for ten minutes, so it is not known when it is full."
 _SLOWER = 0.8
+# An hour in which the crawl ran for at least this share counts as whole. A difference of less than
+# _SAME is none.
+_WHOLE = 0.95
+_SAME = 0.05
+_NUMBERS = ("fewer", "more", "as many")
+_SHARES = ("lower", "higher", "as high")
 # A process is not running any more if its last sample is so much older than those of others.
 _STOPPED_SECS = 300.0
 _DISK = "docs/howto/run-it-for-weeks.md#disk"
@@ -47,7 +56,10 @@ _FULL_SECS = 366 * DAY  # a disk that lasts longer is not worth a word
 
 
 class _Chart(NamedTuple):
-    """Definition of a chart of *columns*, divided by *unit*, or of their rates per second."""
+    """Definition of a chart of *columns*, divided by *unit*, or of their rates per second.
+
+    *labels* are the names of the columns in the chart, if they have others there.
+    """
 
     name: str
     title: str
@@ -55,6 +67,7 @@ class _Chart(NamedTuple):
     columns: tuple[str, ...]
     unit: float = 1.0
     is_rate: bool = False
+    labels: tuple[str, ...] = ()
 
 
 _FINISHED = ("pages", "redirects", "visits", *KINDS)
@@ -62,7 +75,14 @@ _WRONG = "docs/howto/when-something-is-wrong.md"
 _HOW_TO = dict.fromkeys(FAULTS, f"{_WRONG}#urls-were-given-up")
 _HOW_TO["refused"] = f"{_WRONG}#sites-refuse-the-crawl"
 _CHARTS = (
-    _Chart("documents", "Pages", "pages per second", ("pages",), is_rate=True),
+    _Chart(
+        "answers",
+        "Answers by class",
+        "URLs per second",
+        ("pages", "redirects", "4xx", "server errors"),
+        is_rate=True,
+        labels=("2xx (pages)", "3xx (redirects)", "4xx", "5xx"),
+    ),
     _Chart("failures", "Failures", "URLs per second", FAULTS, is_rate=True),
     _Chart("waiting", "URLs waiting and parked", "URLs", ("waiting", "parked")),
     _Chart("megabits", "Bandwidth", "Mbit/s", ("bytes",), 125_000, is_rate=True),
@@ -115,23 +135,84 @@ def _newest(jobdirs: Sequence[Path], until: float) -> dict[str, float]:
     return newest
 
 
-def pages_of_the_hour(jobdirs: Sequence[Path]) -> str:
-    """Say how many pages the last hour had, compared with the day before; "" without history."""
-    series = read_series(jobdirs, MINUTE, every=10)
-    end = float(series.at[-1]) if len(series.at) else 0.0
-    before = series.since(0.0, end - HOUR)
-    hour = series.since(end - HOUR + series.secs)
-    text = f"{hour.total('pages'):,.0f}" if len(series.at) else ""
-    if not len(before.at):
-        return text
-    now = hour.mean_rate("pages")
-    earlier = before.mean_rate("pages")
-    text += f", {_rounded(now):,} per second; {_rounded(earlier):,} in the day before"
-    if now < _SLOWER * earlier:
-        last_fast = (series.rates["pages"] >= _SLOWER * earlier).nonzero()[0][-1]
-        slower_since = series.at[min(last_fast + 1, len(series.at) - 1)]
-        text += f"; slower since about {utc_time(slower_since)[:-3]} UTC"
-    return text
+def comparisons(jobdirs: Sequence[Path], *, now: float) -> list[str]:
+    """Compare the last hour with the same hour of yesterday, or else with the mean of its day.
+
+    There are sentences about pages, visits, if there are any, and failures; none without history.
+    *now* is the present time in epoch seconds.
+    """
+    series = read_series(jobdirs, MINUTE)
+    if not len(series.at):
+        return []
+    end = float(series.at[-1]) + MINUTE
+    hour = series.since(end - HOUR)
+    base = "in the same hour of yesterday"
+    before = series.since(end - DAY - HOUR, end - DAY - MINUTE)
+    if before.total(SECONDS) < HOUR / 2:
+        base = "in an hour of the day before"
+        before = series.since(end - DAY, end - HOUR - MINUTE)
+    has_base = before.total(SECONDS) >= _RECENT_SECS
+    until = f"in the hour until {utc_time(min(end, now))[11:-3]} UTC"
+    ran_secs = hour.total(SECONDS)
+    sentences = []
+    for name in ("pages", "visits"):
+        number = hour.total(name)
+        earlier = before.total(name) * HOUR / max(before.total(SECONDS), HOUR)
+        if name == "visits" and not number + earlier:
+            continue
+        text = f"{name.capitalize()}: {number:,.0f} {until}"
+        if has_base:
+            text += f"; {earlier:,.0f} {base}{_change(number, earlier, _NUMBERS)}"
+        if ran_secs < _WHOLE * HOUR:
+            rate = hour.mean_rate(name)
+            text += f". The crawl ran for {span(ran_secs)} of it: {_rounded(rate):,} per second"
+            if has_base:
+                rate_before = before.mean_rate(name)
+                text += f", before {_rounded(rate_before):,}{_change(rate, rate_before, _NUMBERS)}"
+        sentences.append(f"{text}{_slower_since(name, series, before)}.")
+
+    (part, urls), (part_before, urls_before) = map(_failures, (hour, before))
+    text = f"Failures: {part:.1%} of {urls:,.0f} URLs {until}"
+    if has_base:
+        text += f"; {part_before:.1%} of {urls_before:,.0f} {base.replace('an hour of ', '')}"
+        text += _change(part, part_before, _SHARES)
+    return [*sentences, f"{text}."]
+
+
+def _failures(series: Series) -> tuple[float, float]:
+    """Return the share of the URLs in *series* that failed, and their number."""
+    urls = series.total(*_FINISHED)
+    return series.total(*FAULTS) / max(urls, 1.0), urls
+
+
+def _change(now: float, before: float, words: tuple[str, str, str]) -> str:
+    """Say how *now* differs from *before*, in *words* for less, more and times as much.
+
+    >>> [_change(now, 100, _NUMBERS) for now in (64, 99, 130, 290)]
+    [': 36% fewer', ': about as many', ': 30% more', ': 2.9 times as many']
+    """
+    less, more, as_much = words
+    if not before:
+        return ""
+    factor = now / before
+    if abs(factor - 1) < _SAME:
+        return f": about {as_much}"
+    if factor < 1:
+        return f": {1 - factor:.0%} {less}"
+    return f": {factor - 1:.0%} {more}" if factor < 2 else f": {factor:.1f} times {as_much}"
+
+
+def _slower_since(name: str, series: Series, before: Series) -> str:
+    """Say since when *series* has had fewer of *name* per second than *before*, if it has now."""
+    enough = _SLOWER * before.mean_rate(name)
+    if series.since(series.at[-1] - _RECENT_SECS).mean_rate(name) >= enough:
+        return ""
+    fast = [
+        at
+        for at in series.at[::10]
+        if series.since(at, at + _RECENT_SECS).mean_rate(name) >= enough
+    ]
+    return f"; slower since about {utc_time(fast[-1] + _RECENT_SECS)[:-3]} UTC" if fast else ""
 
 
 def series_of(jobdirs: Sequence[Path], *, secs: float, until: float = math.inf) -> Series:
@@ -140,18 +221,19 @@ def series_of(jobdirs: Sequence[Path], *, secs: float, until: float = math.inf) 
     if not len(newest.at):
         return newest
     end = min(float(newest.at[-1]), until)
-    secs = min(secs, end - _beginning(jobdirs, newest))
+    secs = min(secs, end - beginning_of(jobdirs))
     row = next(row for row, number in ROWS.items() if secs <= number * row or row == DAY)
     every = math.ceil(max(secs, 1) / row / _MAX_INTERVALS)
     return read_series(jobdirs, row, every=every).since(end - secs, until)
 
 
-def _beginning(jobdirs: Sequence[Path], minutes: Series) -> float:
-    """Return when the history of *jobdirs* began; *minutes* is its last day."""
-    hours = read_series(jobdirs, HOUR).at[0]
-    days = read_series(jobdirs, DAY).at[0]
-    beginning = hours if hours < days + DAY else days
-    return float(minutes.at[0] if minutes.at[0] < beginning + HOUR else beginning)
+def beginning_of(jobdirs: Sequence[Path]) -> float:
+    """Return when the history of *jobdirs* began, in epoch seconds; 0.0 without history."""
+    days, hours, minutes = (read_series(jobdirs, secs).at for secs in (DAY, HOUR, MINUTE))
+    if not len(days):
+        return 0.0
+    beginning = hours[0] if hours[0] < days[0] + DAY else days[0]
+    return float(minutes[0] if minutes[0] < beginning + HOUR else beginning)
 
 
 def _figure(kind: _Chart, series: Series, newest: Mapping[str, float], note: str) -> Figure:
@@ -162,11 +244,11 @@ def _figure(kind: _Chart, series: Series, newest: Mapping[str, float], note: str
     if not len(series.at):
         return Figure(kind.name, kind.title, "No history yet.")
     lines = {}
-    for name in kind.columns:
+    for label, name in zip(kind.labels or kind.columns, kind.columns, strict=True):
         values = (series.rates if kind.is_rate else series.columns)[name] / kind.unit
-        lines[name] = [*map(_rounded, values.tolist())]
+        lines[label] = [*map(_rounded, values.tolist())]
         if name in newest:
-            lines[name][-1] = _rounded(newest[name] / kind.unit)
+            lines[label][-1] = _rounded(newest[name] / kind.unit)
     lines = {name: values for name, values in lines.items() if any(values)} or lines
     parts = []
     for name, line in lines.items():
@@ -215,7 +297,23 @@ def _full_within(jobdirs: Sequence[Path], secs: float, *, reach: float = math.in
     left = float(free[-1]) / used_per_sec
     if left >= min(secs, reach * seen_secs):
         return ""
-    return _FULL.format(utc_time(end + left)[:-3], span(left))
+    text = _FULL.format(_in_future(end, left))
+    min_free = _min_free_bytes(jobdirs[0])
+    secs_to_pause = max(float(free[-1] - min_free), 0.0) / used_per_sec
+    pause = _PAUSE.format(_in_future(end, secs_to_pause), _rounded(min_free / 1e9))
+    return text + pause * bool(min_free)
+
+
+def _in_future(at: float, secs: float) -> str:
+    """Return when *secs* after the epoch second *at* have passed, in words."""
+    return f"{utc_time(at + secs)[:-3]} UTC, in {span(secs)}"
+
+
+def _min_free_bytes(jobdir: Path) -> int:
+    """Return the free space at which the crawl in *jobdir* pauses; 0 if it does not."""
+    with suppress(ValueError, TypeError):
+        return int(stats_of(jobdir).get(f"settings/{_MIN_FREE}", getattr(settings, _MIN_FREE)))
+    return 0
 
 
 def disk_alarms(jobdirs: Sequence[Path]) -> list[str]:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 #: Number of hits on a page of a search.
 HITS_SHOWN = 10
-# The name of a setting, and a value that is advised.
-_SETTING = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b(?:=[\d.]+)?")
+# The name of a setting that is not followed by its value, and a value that is advised.
+_SETTING = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b(?! \()(?:=[\d.]+)?")
 # A number, with or without a unit; not a date or a range.
 _NUMBER = re.compile(r"[<$]? ?\d[\d,]*(\.\d+)?([%+]| ?[A-Za-z]\w*)?")
 
@@ -74,6 +74,8 @@ def with_values(text: str, settings: Mapping[str, object]) -> str:
 
     >>> with_values("raise BANDWIDTH_MAX", {"BANDWIDTH_MAX": 8000})
     'raise BANDWIDTH_MAX (now 8,000)'
+    >>> with_values("less than RATE_MAX (8 kB)", {"RATE_MAX": 8000})
+    'less than RATE_MAX (8 kB)'
     """
 
     def add_value(match: re.Match[str]) -> str:

@@ -15,9 +15,9 @@ from webcrawl.jobs.report.model import ReportPage, alarms_of
 from webcrawl.jobs.report.over_time import (
     RANGES,
     charts,
+    comparisons,
     disk_alarms,
     fault_alarms,
-    pages_of_the_hour,
 )
 from webcrawl.jobs.report.runs import runs_table
 from webcrawl.jobs.report.warning_log import warnings
@@ -55,6 +55,7 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
         + fault_alarms(crawl.jobdirs)
         + (disk_alarms(crawl.jobdirs) if crawl.state == "running" else [])
         + damage,
+        compared=comparisons(crawl.jobdirs, now=at),
         processes=crawl.processes,
         summary=_summary(crawl, at),
         rates=charts(crawl.jobdirs, secs=RANGES["all"]),
@@ -108,17 +109,18 @@ def _summary(crawl: Crawl, at: float) -> list[tuple[str, str]]:
 def _rates(crawl: Crawl, at: float) -> Iterator[tuple[str, str]]:
     """Yield the rows of the summary for pages and visits per second.
 
-    They have the present rate if the crawl is running, and the average as of the stats, which may
-    be older than the log. *at* is the present time in epoch seconds.
+    They have the present rate if the crawl is running, and the average of the running time. *at* is
+    the present time in epoch seconds.
     """
-    counts = Counts.of(crawl.stats)
+    stats = Counts.of(crawl.stats)  # as old as the running time, unless that is from the history
+    counts: dict[str, float] = {"pages": stats.pages, "visits": stats.visits}
+    if crawl.history:
+        counts = {name: crawl.history.total(name) for name in counts}
     recent = read_series(crawl.jobdirs, TEN_SECS).since(at - MINUTE - TEN_SECS)
-    for name, count in (("pages", counts.pages), ("visits", counts.visits)):
+    for name, count in counts.items():
         rate = f"{recent.mean_rate(name):,.1f} in the last minute"
         present = rate * (crawl.state == "running")
         average = f"{count / crawl.secs:,.1f} on average" if crawl.secs else ""
         # Only a crawl with repeat visits has a row for visits.
         if (present or average) and (name == "pages" or count):
             yield f"{name} per second", ", ".join(filter(None, (present, average)))
-    if pages := pages_of_the_hour(crawl.jobdirs):
-        yield "pages in the last hour", pages

@@ -22,6 +22,7 @@ from webcrawl.crawl.figures.summary import describe_end
 from webcrawl.crawl.job.control_journal import JOURNAL, Change, damaged_lines, last_changes
 from webcrawl.crawl.job.totals import CUT_OFF, PREFIX
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLine
+from webcrawl.doctor.history import DAY, SECONDS, Series, read_series
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import merge_stats, shard_counts, stats_of
 from webcrawl.jobs.inspect.aliases import AliasRow, alias_rows
@@ -30,6 +31,7 @@ from webcrawl.jobs.inspect.info_log import BEGINNING, end_of, line_chunks, outco
 from webcrawl.jobs.inspect.job_view import ask, live_manifests, running
 from webcrawl.jobs.inspect.overview import host_rows, mean_visit, parked_hosts
 from webcrawl.jobs.report.log_totals import LogTotals
+from webcrawl.jobs.report.over_time import beginning_of
 from webcrawl.jobs.report.runs import runs_of
 from webcrawl.jobs.report.totals_file import TotalsFile
 from webcrawl.pipelines.warc.payloads import FILE
@@ -65,6 +67,8 @@ class Crawl(NamedTuple):
     aliases: the hosts whose site is crawled under another name, as of the last checkpoint.
     visited_at: when URLs with a next visit were last visited, on average; 0 if there are none.
     commands: the last commands to the crawl, or to the first drone.
+    history: numbers by day, if they say more than the stats: while the crawl runs and after a kill.
+        None if they do not begin with the crawl.
     """
 
     path: Path
@@ -81,6 +85,7 @@ class Crawl(NamedTuple):
     aliases: list[AliasRow]
     visited_at: float
     commands: list[Change]
+    history: Series | None
 
     @property
     def duplicates(self) -> int:
@@ -108,11 +113,12 @@ class Crawl(NamedTuple):
 
     @property
     def secs(self) -> float:
-        """Running time of all runs in seconds, as of the stats; 0 if it is not known.
+        """Running time of all runs in seconds; 0 if it is not known.
 
-        It is not known if there are no stats, or if the crawl was killed: then its last minute was
-        not counted.
+        The stats do not know it after a kill: then the last minute of a run was not counted.
         """
+        if self.history:
+            return self.history.total(SECONDS)
         return 0.0 if self.stats.get(CUT_OFF) else float(self.stats.get("elapsed_time_seconds", 0))
 
     def counts(self, prefix: str) -> dict[str, int]:
@@ -252,7 +258,14 @@ class CrawlReader:
             aliases=self._aliases,
             visited_at=self._visited_at,
             commands=last_changes(jobdirs[0], _MAX_COMMANDS),
+            history=self._history() if running(jobdirs) or stats.get(CUT_OFF) else None,
         )
+
+    def _history(self) -> Series | None:
+        """Return the history by day; None if it began after the crawl, with a later version."""
+        begin = beginning_of(self.jobdirs)
+        is_whole = bool(begin and self._log.span) and begin <= self._log.span[0]
+        return read_series(self.jobdirs, DAY) if is_whole else None
 
     def _read_queues(self, view: JobView) -> None:
         """Read the queues of hosts and the parked URLs in *view* into the temporary file."""
