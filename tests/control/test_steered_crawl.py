@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import pty
+import pwd
 import re
 import shlex
 import socket
@@ -127,7 +128,10 @@ def test_a_pause_holds_over_a_kill_until_it_is_ended(web, begin):
     assert is_left_alone(web)
     (line,) = journal(web)
     assert line["reason"] == "the cable is moved"
-    assert "scrapy control, user" in line["origin"]
+    assert (
+        line["origin"]
+        == f"scrapy control, {pwd.getpwuid(os.getuid()).pw_name} on {socket.gethostname()}"
+    )
     kill(crawl)
     crawl = begin()
     assert is_left_alone(web)

@@ -2,6 +2,9 @@
 
 import contextlib
 import json
+import os
+import pwd
+import socket
 import sys
 import time
 from datetime import datetime
@@ -134,6 +137,9 @@ def test_each_run_has_a_line_at_its_start_and_one_with_the_reason_at_its_end(job
     assert [run.get("reason") for run in runs] == [None, "finished"] * 2
     assert runs[0]["settings"]["JOBDIR"] == str(jobdir)
     assert [run["at"] for run in runs] == sorted(run["at"] for run in runs)
+    (boot, by) = {(run["boot"], run["by"]) for run in runs if "boot" in run}.pop()
+    assert boot == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert by == f"{pwd.getpwuid(os.getuid()).pw_name} on {socket.gethostname()}"
 
 
 def test_while_the_crawl_runs_the_file_and_its_history_are_up_to_date(tmp_path):

@@ -26,6 +26,7 @@ from reading_report import line, write_log
 from redis_server import free_port
 from scrapy.utils.project import get_project_settings
 
+from webcrawl.crawl.job.control_journal import user_and_machine
 from webcrawl.crawl.job.ports import ports_of
 from webcrawl.errors import FatalError
 from webcrawl.monitor.access import Access
@@ -83,10 +84,12 @@ def test_the_page_says_how_the_crawl_is_and_needs_no_script(monitor):
     wait_until(lambda: int(re.sub(r"\D", "", monitor.page().xpath(waiting)[0].text)) > 50)
     settings = monitor.page().xpath("//figure[@id='settings']//tr")
     shown = {row[0].text: [cell.text for cell in row[1:]] for row in settings[1:]}
-    given = ["webcrawl", "command line (-s)"]
-    assert shown["CHECKPOINT_INTERVAL_SECS"] == ["2", "60.0", *given]
+    began, by = shown["CHECKPOINT_INTERVAL_SECS"][-2:]
+    (run,) = monitor.page().xpath("//figure[@id='runs']//tbody/tr")
+    assert {began, by} < {cell.text for cell in run}
+    assert shown["CHECKPOINT_INTERVAL_SECS"] == ["2", "60.0", "command line (-s)", began, by]
     assert shown["DOWNLOAD_TIMEOUT"][0] == DOWNLOAD_TIMEOUT
-    assert shown["TEST_PASSWORD"] == ["***", None, None, "command line (-s)"]
+    assert shown["TEST_PASSWORD"] == ["***", None, "command line (-s)", began, by]
     assert not {"BOT_NAME", "TELNETCONSOLE_ENABLED"} & {*shown}  # they have webcrawl's defaults
 
 
@@ -192,7 +195,7 @@ def test_a_command_by_the_api_acts_is_journaled_and_shown(monitor):
     assert (status, answer["said"]) == (200, "pause: in force")
     line = monitor.journal()[-1]
     assert line["reason"] == HOSTILE
-    assert line["origin"].startswith("the monitor, from 127.0.0.1, user ")
+    assert line["origin"] == f"the monitor, from 127.0.0.1, {user_and_machine()}"
     wait_until(lambda: monitor.state()["processes"][0]["state"]["name"] == "paused")
     told = "//dt[.='Control']/following-sibling::dd"
     wait_until(lambda: [one.text for one in monitor.page().xpath(told)])

@@ -8,8 +8,6 @@ interruption the same command sends the remaining ones.
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +22,7 @@ from webcrawl.control.control import CommandAnswer
 from webcrawl.control.hive import send_to_hive
 from webcrawl.control.table import CommandError, Due, Refetch, parse
 from webcrawl.control.unix_socket import send
-from webcrawl.crawl.job.control_journal import Change, Request
+from webcrawl.crawl.job.control_journal import Change, Request, user_and_machine
 from webcrawl.errors import FatalError, StoreAwayError, UnreachableError
 from webcrawl.frontier import encode
 from webcrawl.hive.bus.live_seeds import SeedSource
@@ -89,8 +87,8 @@ def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
 
 def _add_sender(request: Request) -> Request:
     """Return *request* with the user and machine that send it."""
-    sender = f"user {os.getuid()} on {socket.gethostname()}"
-    return replace(request, origin=f"{request.origin or 'scrapy control'}, {sender}")
+    origin = f"{request.origin or 'scrapy control'}, {user_and_machine()}"
+    return replace(request, origin=origin)
 
 
 def visit(

@@ -5,7 +5,8 @@ also appended to a history for plots, ``JOBDIR/logs/stats.jsonl``, as a line of 
 ``at`` in epoch seconds. Each time a progress line is logged, a line with the doctor's diagnosis is
 added to the history (doctor/record.py), for ``scrapy why``, and a sample to the file of bounded
 size from which the charts are drawn (doctor/history.py). ``JOBDIR/logs/runs.jsonl`` gets a line at
-the start of each run, with its settings, and one with the reason at its end.
+the start of each run, with its settings, who started it, and the ID of the boot of the machine, and
+one with the reason at its end.
 
 The last stats are written at ``spider_closed``, for a crawl that ends before its engine runs. They
 are written again at ``engine_stopped``, because CoreStats and others set stats in their
@@ -31,7 +32,8 @@ from webcrawl.clock import wall_time
 from webcrawl.configuration.changed import changed_settings
 from webcrawl.configuration.secrets import mask
 from webcrawl.configuration.values import log_file_secs, number
-from webcrawl.crawl.job.state_directory import RUNS
+from webcrawl.crawl.job.control_journal import user_and_machine
+from webcrawl.crawl.job.state_directory import RUNS, boot_id
 from webcrawl.extensions.periodic import while_crawling
 from webcrawl.scheduler import process_of
 from webcrawl.storage.atomic import write_atomic
@@ -111,7 +113,8 @@ class StatsFile:
         self._crawler.signals.connect(self.write_end, signal=signals.engine_stopped)
         changed = changed_settings(self._crawler.settings)
         settings = {name: str(mask(name, value))[:_MAX_VALUE] for name, value, _ in changed}
-        self._writing = asyncio.ensure_future(self._write_run({"settings": settings}))
+        facts = {"settings": settings, "by": user_and_machine(), "boot": boot_id()}
+        self._writing = asyncio.ensure_future(self._write_run(facts))
 
     def record(self) -> None:
         """Append the doctor's diagnosis to the history, unless the last write is still running."""

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
-from webcrawl.configuration.changed import OWN_DEFAULTS, UNKNOWN, changed_settings
+from webcrawl.configuration.changed import UNKNOWN, changed_settings
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.configuration.secrets import mask
 from webcrawl.configuration.values import port_number
@@ -35,7 +35,7 @@ _SOURCES = {
 
 
 #: Columns of the table of settings.
-SHOWN = ("setting", "value", "default", "default of", "from")
+SHOWN = ("setting", "value", "default", "from")
 
 
 class MonitorOrder(msgspec.Struct):
@@ -45,7 +45,7 @@ class MonitorOrder(msgspec.Struct):
     """
 
     values: dict[str, Any]
-    shown: list[tuple[str, str, str, str, str]]
+    shown: list[tuple[str, str, str, str]]
 
 
 class MonitorAddress(msgspec.Struct):
@@ -142,11 +142,10 @@ def _order_of(settings: BaseSettings) -> MonitorOrder:
     priorities = {str(name): settings.getpriority(name) or 0 for name in settings}
     shown = []
     for name, value, default in changed_settings(settings):
-        owner = "" if default is UNKNOWN else "webcrawl" if name in OWN_DEFAULTS else "Scrapy"
         source = _SOURCES.get(priorities[name], "the crawl itself")
         value_text = str(mask(name, value))[:_MAX_SHOWN_CHARS]
-        default_text = str(mask(name, default))[:_MAX_SHOWN_CHARS] if owner else ""
-        shown.append((name, value_text, default_text, owner, source))
+        default_text = "" if default is UNKNOWN else str(mask(name, default))[:_MAX_SHOWN_CHARS]
+        shown.append((name, value_text, default_text, source))
     # The settings with the highest priority come first, such as those of the command line.
     shown.sort(key=lambda row: (-priorities[row[0]], row[0]))
     return MonitorOrder(values, shown)

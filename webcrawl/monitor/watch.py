@@ -26,6 +26,7 @@ from webcrawl.jobs.report.figures import Figure, Table
 from webcrawl.jobs.report.hosts_page import HostsPage, hosts_figure, hosts_page
 from webcrawl.jobs.report.model import Live, NextCommand, ReportPage
 from webcrawl.jobs.report.over_time import RANGES, charts
+from webcrawl.jobs.report.runs import Run, runs_of, setting_origins
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.sources import CrawlReader
 from webcrawl.jobs.search import SearchResult, indexes_of, search_all, stored_copy
@@ -63,12 +64,7 @@ class Watch:
     def __init__(self, settings: Settings, shown_settings: Sequence[tuple[str, ...]]) -> None:
         self._settings = settings
         self._path = Path(settings["JOBDIR"])
-        table = Table(SHOWN, shown_settings)
-        lead = (
-            "Settings that differ from the defaults of webcrawl or, if it has none, of Scrapy. "
-            "Credentials are hidden."
-        )
-        self._settings_table = Figure("settings", "Settings", lead, table)
+        self._shown_settings = shown_settings
         self._reader: CrawlReader | None = None  # made by the first update
         self._thread = ThreadPoolExecutor(1)  # for updates
         # Commands have their own threads: a crawl that hangs must not keep pages waiting.
@@ -125,10 +121,22 @@ class Watch:
         page = report(crawl, at=wall_time(), is_live=True)
         if not is_complete:
             page = replace(page, head=[*page.head, "Still reading the log: the figures will grow."])
-        self._page = replace(page, sections={**page.sections, "Settings": [self._settings_table]})
+        settings = self._settings_figure(runs_of(jobdirs[0]))
+        self._page = replace(page, sections={**page.sections, "Settings": [settings]})
         update_secs = now() - started_at
         pause = max(_MIN_PAUSE_SECS, _PAUSE_FACTOR * update_secs) if is_complete else 0.0
         self._next_update_at = now() + pause
+
+    def _settings_figure(self, runs: Sequence[Run]) -> Figure:
+        """Return the table of settings, with the one of *runs* that first had each value."""
+        lead = (
+            "Settings that differ from the defaults of webcrawl or, if it has none, of Scrapy, and "
+            "the start of the run that first had this value. Credentials are hidden."
+        )
+        origins = setting_origins(runs)
+        rows = [(*row, *origins.get(row[0], ("", ""))) for row in self._shown_settings]
+        head = (*SHOWN, "since (UTC)", "started by")
+        return Figure("settings", "Settings", lead, Table(head, rows))
 
     async def shown_page(self, live: Live) -> ReportPage:
         """Return the page with its *live* part and the charts that it names.

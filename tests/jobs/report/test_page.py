@@ -139,10 +139,10 @@ def test_a_crawl_without_a_page_has_a_report_that_says_so(stored, tmp_path):
 
 def test_a_crawl_that_runs_is_read_as_it_is(stored):
     write_log(stored, lines(10))
-    assert report_of(stored).head[0].startswith("killed (can be resumed); 20")
+    assert report_of(stored).head[0].startswith("killed (can be resumed); began 20")
     with in_use(stored):
         found = report_of(stored)
-    assert found.head[0].startswith("running; 20")
+    assert found.head[0].startswith("running; began 20")
 
 
 def test_the_first_screen_says_whether_the_crawl_is_well(stored):

@@ -26,10 +26,12 @@ from reading_report import (
     write_log,
 )
 from stored_job import in_use
+from text_tables import each
 
 from webcrawl.crawl.figures.counts import with_prefix
 from webcrawl.crawl.figures.summary import summary
-from webcrawl.crawl.job.state_directory import RUNS
+from webcrawl.crawl.job.control_journal import user_and_machine
+from webcrawl.crawl.job.state_directory import RUNS, boot_id
 from webcrawl.crawl.lease.outcome_log import NAMES
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
 from webcrawl.doctor.history import FAULTS, History, kind_of
@@ -47,7 +49,7 @@ from webcrawl.jobs.report import (
 from webcrawl.jobs.report.figures import share
 from webcrawl.jobs.report.log_totals import LogTotals
 from webcrawl.jobs.report.over_time import comparisons, disk_alarms
-from webcrawl.jobs.report.runs import RunEvent, runs_table
+from webcrawl.jobs.report.runs import RunEvent, runs_of, runs_table, setting_origins
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.totals_file import TotalsFile
 from webcrawl.states import State
@@ -375,9 +377,9 @@ def test_each_start_is_a_line_in_the_charts(tmp_path):
 def test_runs_have_their_start_and_end_and_the_reason(tmp_path):
     """Two ended, one was killed after ten minutes, and the last one is running."""
     events = [(0, ""), (600, "shutdown"), (700, ""), (800, "finished"), (3600, ""), (9000, "")]
-    rows = [RunEvent(T0 + at, reason, {"JOBDIR": "x"}) for at, reason in events]
-    rows[2].settings["CONTACTS_MAX"] = "8"
-    rows[-1].settings["CONTACTS_MAX"] = "9"
+    rows = [RunEvent(T0 + at, reason, {"JOBDIR": "x"}, "ann on a") for at, reason in events]
+    rows[2].settings["N"] = "8"
+    rows[-1].settings["N"] = "9"
     with in_use(tmp_path):
         write_log(tmp_path, [])
         write_history(tmp_path, range(int(T0) + 3600, int(T0) + 4200, 60))
@@ -385,14 +387,58 @@ def test_runs_have_their_start_and_end_and_the_reason(tmp_path):
         shown = figure(report_of(tmp_path), "runs").table.rows
         assert runs_table(tmp_path, [tmp_path], now=T0 + 9090).table.rows[0][2] == "90 s"
     day = "2027-01-15"
-    killed = "killed, or the machine went down"
+    by = "ann on a"
+    killed = "not known: it was killed, or its machine went down"
     assert shown == [
-        (f"{day} 10:30:00", "", span(2e9 - T0 - 9000), "it is running", "CONTACTS_MAX default → 9"),
-        (f"{day} 09:00:00", f"about {day} 09:10", "10 min", killed, "CONTACTS_MAX 8 → default"),
-        (f"{day} 08:11:40", f"{day} 08:13:20", "100 s", "finished", "CONTACTS_MAX default → 8"),
-        (f"{day} 08:00:00", f"{day} 08:10:00", "10 min", "stopped by a signal", ""),
+        (
+            f"{day} 10:30:00",
+            "",
+            span(2e9 - T0 - 9000),
+            "it is running",
+            "ann on a",
+            "N default → 9",
+        ),
+        (f"{day} 09:00:00", f"about {day} 09:10", "10 min", killed, by, "N 8 → default"),
+        (f"{day} 08:11:40", f"{day} 08:13:20", "100 s", "finished", by, "N default → 8"),
+        (f"{day} 08:00:00", f"{day} 08:10:00", "10 min", "stopped by a signal", by, ""),
     ]
-    assert figure(report_of(tmp_path), "runs").table.rows[0][-2] == killed
+    assert figure(report_of(tmp_path), "runs").table.rows[0][-3] == killed
+    assert setting_origins(runs_of(tmp_path)) == {
+        "JOBDIR": (f"{day} 08:00:00", "ann on a"),
+        "N": (f"{day} 10:30:00", "ann on a"),
+    }
+
+
+@each(
+    "boot next_boot next_by why",
+    ("1", "1", "ann on a", "killed; the machine stayed up"),
+    ("1", "2", "bob on a", "the machine went down"),
+    ("1", "2", "ann on b", "not known: it was killed, or its machine went down"),
+    ("", "", "ann on a", "not known: it was killed, or its machine went down"),
+)
+def test_a_run_without_an_end_was_killed_or_its_machine_went_down(
+    tmp_path, boot, next_boot, next_by, why
+):
+    events = [RunEvent(T0, boot=boot, by="ann on a"), RunEvent(T0 + 9, boot=next_boot, by=next_by)]
+    write_log(tmp_path, [])
+    (tmp_path / RUNS).write_bytes(msgspec.json.Encoder().encode_lines(events))
+    assert figure(report_of(tmp_path), "runs").table.rows[1][3] == why
+
+
+def test_the_last_run_was_killed_if_the_machine_has_not_been_started_since(tmp_path):
+    write_log(tmp_path, [])
+    for boot, why in ((boot_id(), "killed; the machine stayed up"), ("1", "the machine went down")):
+        event = RunEvent(T0, boot=boot, by=user_and_machine())
+        (tmp_path / RUNS).write_bytes(msgspec.json.encode(event) + b"\n")
+        assert figure(report_of(tmp_path), "runs").table.rows[0][3] == why
+
+
+def test_the_crawl_began_with_its_first_run(tmp_path):
+    write_log(tmp_path, [line("http://a.test/", "http_200", T0 + 60)])
+    (tmp_path / RUNS).write_bytes(msgspec.json.encode(RunEvent(T0)) + b"\n")
+    found = report_of(tmp_path)
+    assert found.head[0].endswith("; began 2027-01-15 08:00:00, last URL 2027-01-15 08:01:00 (UTC)")
+    assert numbers(found, "crawl-report")["begin (UTC)"] == "2027-01-15 08:00:00"
 
 
 def write_rates(jobdir, *parts):

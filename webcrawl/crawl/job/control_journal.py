@@ -11,7 +11,10 @@ earlier versions lack it.
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
+import socket
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -100,6 +103,15 @@ class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
 
 _decode_change = json_decoder(Change)
 _SUM = re.compile(rb',"sum":"([0-9a-f]{16})"\}\Z')
+
+
+def user_and_machine() -> str:
+    """Return the name of the user of this process and of its machine, such as "ann on crawl1"."""
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container may run with a number without a name
+        user = f"user {os.getuid()}"
+    return f"{user} on {socket.gethostname()}"
 
 
 def encode(change: Change) -> bytes:

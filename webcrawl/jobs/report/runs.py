@@ -12,7 +12,8 @@ import msgspec
 
 from webcrawl.configuration.decoding import Epoch, UndecodableError, json_decoder
 from webcrawl.crawl.figures.summary import reason_in_words
-from webcrawl.crawl.job.state_directory import RUNS
+from webcrawl.crawl.job.control_journal import user_and_machine
+from webcrawl.crawl.job.state_directory import RUNS, boot_id
 from webcrawl.doctor.history import HOUR, MINUTE, read_series
 from webcrawl.jobs.inspect.job_view import running
 from webcrawl.jobs.report.figures import Figure, Table
@@ -30,21 +31,27 @@ _READ_BYTES = 1 << 16
 class RunEvent(msgspec.Struct):
     """Start of a run *at* a time or, with a *reason*, its end.
 
-    At the start, *settings* has those that differ from their defaults.
+    At the start, *settings* has those that differ from their defaults, *by* the user and machine
+    that started it, and *boot* the ID of the boot of that machine.
     """
 
     at: Epoch
     reason: str = ""
     settings: dict[str, str] = {}
+    by: str = ""
+    boot: str = ""
 
 
 class Run(NamedTuple):
-    """Run from *start* to *end*, in epoch seconds. While it runs, and after a kill, *end* is 0."""
+    """Run that began with *event*, and the time and reason of its *end*; None if not known."""
 
-    start: float
-    end: float
-    reason: str
-    settings: dict[str, str]
+    event: RunEvent
+    end: RunEvent | None = None
+
+    @property
+    def start(self) -> float:
+        """When it began, in epoch seconds."""
+        return self.event.at
 
 
 _decode = json_decoder(RunEvent)
@@ -60,9 +67,9 @@ def runs_of(jobdir: Path) -> list[Run]:
         with suppress(UndecodableError):
             event = _decode(line)
             if not event.reason:
-                runs.append(Run(event.at, 0.0, "", event.settings))
+                runs.append(Run(event))
             elif runs:
-                runs[-1] = runs[-1]._replace(end=event.at, reason=event.reason)
+                runs[-1] = runs[-1]._replace(end=event)
     return runs
 
 
@@ -75,30 +82,58 @@ def runs_table(path: Path, jobdirs: Sequence[Path], *, now: float) -> Figure:
     for jobdir in jobdirs:
         runs = runs_of(jobdir)
         befores = [*runs[:1], *runs]
-        next_starts = [*(run.start for run in runs[1:]), 0.0]
-        for run, before, next_start in zip(runs, befores, next_starts, strict=False):
-            end = run.end
-            why = reason_in_words(run.reason)
-            ended = utc_time(end)
-            if not end and not next_start and running([jobdir]):
-                ended = ""
-                end = now
-                why = "it is running"
-            elif not end:
-                end = _last_sign(jobdir, run.start, next_start)
+        present = RunEvent(0.0, by=user_and_machine(), boot=boot_id())
+        nexts = [*(run.event for run in runs[1:]), present]
+        for run, before, following in zip(runs, befores, nexts, strict=False):
+            began = run.event
+            end = now
+            ended = ""
+            why = "it is running"
+            if run.end:
+                end = run.end.at
+                ended = utc_time(end)
+                why = reason_in_words(run.end.reason)
+            elif following.at or not running([jobdir]):
+                end = _last_sign(jobdir, began.at, following.at)
                 ended = f"about {utc_time(end)[:-3]}"
-                why = "killed, or the machine went down"
-            took = span(end - run.start)
-            changes = _changes(before.settings, run.settings) if before.settings else ""
+                why = _why_cut_off(began, following)
+            old = before.event.settings
+            changes = _changes(old, began.settings) if old else ""
             name = () if jobdir == path else (f"drone {jobdir.name}",)
-            rows.append((run.start, (*name, utc_time(run.start), ended, took, why, changes)))
+            row = (utc_time(began.at), ended, span(end - began.at), why, began.by, changes)
+            rows.append((began.at, (*name, *row)))
     rows.sort(reverse=True)
     drone = () if [*jobdirs] == [path] else ("drone",)
-    head = (*drone, "began (UTC)", "ended (UTC)", "running time", "why it ended")
+    head = (*drone, "began (UTC)", "ended (UTC)", "running time", "why it ended", "started by")
     head += ("changed settings",)
     lead = "The last ones, newest first. Starts are also vertical lines in the charts."
     table = Table(head, [row for _, row in rows[:_MAX_RUNS]])
     return Figure("runs", "Runs", lead if rows else "Not known.", table if rows else None)
+
+
+def _why_cut_off(began: RunEvent, following: RunEvent) -> str:
+    """Say why a run that *began* so has no end; *following* is the next start, or the present."""
+    if began.boot and began.boot == following.boot:
+        return "killed; the machine stayed up"
+    if began.boot and following.boot and began.by.split()[-1:] == following.by.split()[-1:]:
+        return "the machine went down"
+    return "not known: it was killed, or its machine went down"
+
+
+def setting_origins(runs: Sequence[Run]) -> dict[str, tuple[str, str]]:
+    """Return since when each setting of the last of *runs* has had its value, and who gave it.
+
+    Values from before the first of *runs* are those of its start.
+    """
+    origins: dict[str, tuple[str, str]] = {}
+    before: Mapping[str, str] = {}
+    for run in runs:
+        settings = run.event.settings
+        same = {name for name in origins if settings.get(name) == before[name]}
+        new = dict.fromkeys(settings, (utc_time(run.start), run.event.by))
+        origins = new | {name: origins[name] for name in same}
+        before = settings
+    return origins
 
 
 def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:

@@ -38,8 +38,8 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
 
     With *is_live* it is for the page of a running crawl, which compares nothing with older crawls.
     """
-    span = " to ".join(map(utc_time, crawl.log.span))
-    period = f"; {span} (UTC)" if span else ""
+    times = [*map(utc_time, crawl.span)]
+    period = f"; began {times[0]}, last URL {times[1]} (UTC)" if times else ""
     drones = f", {counted(crawl.drones, 'drone')}" if crawl.drones else ""
     logged = warnings(crawl.jobdirs, is_live=is_live)
     damage = [f"The rest of a log could not be read: {why}" for why in crawl.damage]

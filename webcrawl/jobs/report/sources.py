@@ -67,6 +67,7 @@ class Crawl(NamedTuple):
     aliases: the hosts whose site is crawled under another name, as of the last checkpoint.
     visited_at: when URLs with a next visit were last visited, on average; 0 if there are none.
     commands: the last commands to the crawl, or to the first drone.
+    span: when the crawl began, and when the last URL was finished; [] if none was.
     history: numbers by day, if they say more than the stats: while the crawl runs and after a kill.
         None if they do not begin with the crawl.
     """
@@ -85,6 +86,7 @@ class Crawl(NamedTuple):
     aliases: list[AliasRow]
     visited_at: float
     commands: list[Change]
+    span: list[float]
     history: Series | None
 
     @property
@@ -137,8 +139,9 @@ class CrawlReader:
         self.jobdirs = jobdirs
         self._path = path
         # Times between requests are those of the last run, without the time before it.
-        starts = [run.start for jobdir in jobdirs for run in runs_of(jobdir)[-1:]]
-        self.file = TotalsFile(run_began_at=min(starts, default=0.0))
+        runs = [runs for jobdir in jobdirs if (runs := runs_of(jobdir))]
+        self.file = TotalsFile(run_began_at=min((one[-1].start for one in runs), default=0.0))
+        self._began_at = min((one[0].start for one in runs), default=math.inf)
         self._log = LogTotals(file=self.file)
         self._damage: list[str] = []
         # The checkpoint from which queues and aliases were read.
@@ -258,6 +261,7 @@ class CrawlReader:
             aliases=self._aliases,
             visited_at=self._visited_at,
             commands=last_changes(jobdirs[0], _MAX_COMMANDS),
+            span=[min(self._began_at, log.span[0]), log.span[1]] if log.span else [],
             history=self._history() if running(jobdirs) or stats.get(CUT_OFF) else None,
         )
 

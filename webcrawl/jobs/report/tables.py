@@ -108,7 +108,7 @@ TYPES = Listing(
 def crawl_table(crawl: Crawl) -> Table:
     """Return the table of the numbers of the whole crawl."""
     results = crawl.results
-    span = [*map(utc_time, crawl.log.span)] or [""]
+    span = [*map(utc_time, crawl.span)] or [""]
     ((seeds, failed_seeds),) = crawl.file.select(_COUNT_SEEDS)
     rows = {
         "state": crawl.state,
