@@ -136,7 +136,11 @@ def test_pages_are_searched_and_found_pages_are_paged(monitor):
 
 def test_all_hosts_are_listed_and_each_leads_to_its_answer(monitor):
     wait_until(lambda: monitor.page("/hosts?state=waiting").xpath("//td/a"))
-    (link, *_) = monitor.page("/hosts?q=SITE&sort=name").xpath("//td/a/@href")
+    hosts = monitor.page("/hosts?q=SITE&sort=name")
+    as_of, lead = (one.text for one in hosts.xpath("//main/p"))
+    assert re.match(r"All figures as of [\d-]{10} [\d:]{8} UTC \(\d+ s ago\)", as_of)
+    assert re.search(r"as of the last checkpoint, [\d-]{10} [\d:]{8} UTC\.", lead)
+    (link, *_) = hosts.xpath("//td/a/@href")
     path = link.removeprefix(".").partition("#")[0]
     answer = monitor.page(path)
     assert "host  site" in answer.xpath("//pre")[0].text

@@ -97,7 +97,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     try:
         if opts.csv is not None:
             check_directory(opts.csv)
-        with closing(CrawlReader(path, jobdirs)) as reader:
+        with closing(CrawlReader(path, jobdirs, settings)) as reader:
             with progress("bytes") as on_progress:
                 reader.add(on_progress)
             crawl = reader.crawl()

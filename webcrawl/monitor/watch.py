@@ -22,6 +22,7 @@ from webcrawl.control.table import COMMANDS, Drop, is_list, usage
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.inspect.answers import answer_about
+from webcrawl.jobs.inspect.why_text import moment
 from webcrawl.jobs.report.figures import Figure, Table
 from webcrawl.jobs.report.hosts_page import HostsPage, hosts_figure, hosts_page
 from webcrawl.jobs.report.model import Live, NextCommand, ReportPage
@@ -112,7 +113,7 @@ class Watch:
         if self._reader is None or self._reader.jobdirs != jobdirs:
             if self._reader is not None:
                 self._reader.close()
-            self._reader = CrawlReader(self._path, jobdirs)
+            self._reader = CrawlReader(self._path, jobdirs, self._settings)
 
         is_complete = self._reader.add(lambda _: None, until=started_at + _READING_SECS)
         crawl = self._reader.crawl()
@@ -174,10 +175,10 @@ class Watch:
 
     async def hosts(self, **question: Any) -> HostsPage:
         """Return the hosts of the crawl, as ``hosts_page`` does. Raises as ``page`` does."""
-        await self.page()
+        at = (await self.page()).at
         assert self._reader is not None  # it has made that page
         page = await asyncio.to_thread(hosts_page, self._reader.file, **question)
-        return page._replace(contacted=self._contacted)
+        return page._replace(contacted=self._contacted, as_of=moment(at, wall_time()))
 
     async def _hosts_of(self, question: str) -> Figure:
         """Return the table of the host that *question*, a URL or a host, names."""

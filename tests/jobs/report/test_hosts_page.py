@@ -3,9 +3,10 @@
 from contextlib import closing
 
 from lxml import html
-from reading_report import line
+from reading_report import line, open_crawl, write_log
 from text_tables import each
 
+from webcrawl.crawl.job.control_journal import Change, Journal
 from webcrawl.jobs.report.hosts_page import FILTERS, HOSTS_SHOWN, ORDERS, hosts_page
 from webcrawl.jobs.report.page import render
 from webcrawl.jobs.report.totals_file import TotalsFile
@@ -68,6 +69,39 @@ def test_a_row_says_how_long_the_host_needs_and_why_it_fails():
     assert rows["fast.test"][2] == "3: nearer pages, which go first"
     parked = "1: nearer pages, which go first; 8: their host's limit"
     assert rows["full.test"][:3] == ("all URLs parked", 0, parked)
+
+
+def test_an_excluded_host_is_shown_as_excluded_whatever_its_queue(tmp_path):
+    with closing(TotalsFile()) as file:
+        file.add(LINES)
+        file.replace_queues(QUEUES)
+        file.replace_parked(PARKED)
+        file.is_excluded = {"slow.test", "full.test", "down.test"}.__contains__
+        rows = {row[0]: row[1:] for row in hosts_page(file).table.rows}
+        states = {host: row[0] for host, row in rows.items()}
+        assert {host for host, state in states.items() if state == "excluded"} == {
+            "slow.test", "full.test", "down.test"
+        }  # fmt: skip
+        assert rows["slow.test"][3] == ""  # no time left: nothing will be fetched
+        assert len(hosts_page(file, state="excluded").table.rows) == 3
+        assert hosts_page(file, state="ready").table.rows == []
+
+
+def test_hosts_that_a_command_or_a_file_excludes_are_excluded(tmp_path):
+    write_log(tmp_path / "job", LINES)
+    journal = Journal(tmp_path / "job")
+    key = {"state_key": "exclude slow.test"}
+    journal.append(Change("exclude", {"host": "slow.test"}, at=T0, n=1, **key))
+    (tmp_path / "rules.txt").write_text("down.test\n")
+    with open_crawl(tmp_path / "job", EXCLUSION_FILE=str(tmp_path / "rules.txt")) as crawl:
+        rows = hosts_page(crawl.file, state="excluded").table.rows
+    assert {row[0] for row in rows} == {"down.test", "slow.test"}
+
+
+def test_the_page_says_of_which_time_the_queues_are():
+    with closing(TotalsFile()) as file:
+        file.replace_queues(QUEUES, at="2026-11-30T19:41:02Z")
+        assert "as of the last checkpoint, 2026-11-30 19:41:02 UTC. " in hosts_page(file).lead
 
 
 def test_the_page_says_once_what_releases_parked_urls():

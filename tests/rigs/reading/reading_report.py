@@ -4,6 +4,7 @@ from contextlib import closing, contextmanager
 
 import msgspec
 from lxml import html
+from scrapy.settings import Settings
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLine
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
@@ -16,9 +17,9 @@ from webcrawl.states import State
 
 
 @contextmanager
-def open_crawl(path):
+def open_crawl(path, **settings):
     """All that was read of the crawl in *path*, with its file of totals."""
-    with closing(CrawlReader(path, jobdirs_of(path))) as reader:
+    with closing(CrawlReader(path, jobdirs_of(path), Settings(settings))) as reader:
         reader.add(lambda _: None)
         yield reader.crawl()
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
+from scrapy.settings import BaseSettings
 from xxhash import xxh3_64_hexdigest
 
 from webcrawl.configuration.decoding import (
@@ -233,8 +234,18 @@ def in_force(jobdirs: Iterable[Path]) -> list[Change]:
     return [change for change in latest.values() if not change.ends]
 
 
-def apply_host_rules(rules: HostRules, changes: Iterable[Change]) -> None:
-    """Apply those of *changes* to *rules* that are rules for hosts."""
+def saved_host_rules(
+    settings: BaseSettings, jobdir: Path, changes: Iterable[Change], *, outcome: str = ""
+) -> HostRules:
+    """Return the rules for hosts of the crawl in *jobdir*, from files and *changes*. Blocks.
+
+    Of BLOCKLISTS, only the files that lead to *outcome* are read. Raises FatalError for a file that
+    cannot be used.
+    """
+    rules = HostRules.from_settings(settings)
+    rules.open(outcome)
+    rules.open_purged(jobdir)
     for change in changes:
         if change.name in COMMANDS:
             rules.command(change.name, source=change.as_sentence, **change.arguments)
+    return rules

@@ -19,7 +19,7 @@ from scrapy.settings import BaseSettings, Settings
 from webcrawl.clock import wall_time
 from webcrawl.configuration.equivalences import equivalence_of
 from webcrawl.configuration.values import whole_number
-from webcrawl.crawl.job.control_journal import apply_host_rules, in_force
+from webcrawl.crawl.job.control_journal import in_force, saved_host_rules
 from webcrawl.crawl.job.saved_settings import with_saved
 from webcrawl.crawl.links.submission import forward_fingerprint
 from webcrawl.crawl.links.url_rules import OPEN, filters_of, own_filters, scope_of
@@ -28,7 +28,6 @@ from webcrawl.frontier.due import due_at
 from webcrawl.frontier.entry import NO_URLS
 from webcrawl.frontier.view import Found, Where
 from webcrawl.hosts.aliases import Aliases
-from webcrawl.hosts.host_rules import HostRules
 from webcrawl.jobs.arguments import url as read_url
 from webcrawl.jobs.inspect import info_log
 from webcrawl.jobs.inspect.aliases import alias_of
@@ -173,10 +172,8 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     refused_by, judged_as = _refusal(shard, settings, normalized, latest, redirects)
 
     changes = in_force(view.jobdirs)
-    host_rules = HostRules.from_settings(settings)
-    host_rules.open(outcomes[-1].outcome if outcomes else "")
-    host_rules.open_purged(view.jobdirs[0])
-    apply_host_rules(host_rules, changes)
+    last_outcome = outcomes[-1].outcome if outcomes else ""
+    host_rules = saved_host_rules(settings, view.jobdirs[0], changes, outcome=last_outcome)
     parts = host_rules.parts_of(hostname)
 
     robots = robots_state(shard, normalized, settings=settings)

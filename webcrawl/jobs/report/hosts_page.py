@@ -31,15 +31,17 @@ FILTERS = {
     "all": "1",
     "contacted": "fetches",
     "waiting": "waiting",
-    "paused": "state = 'paused'",
-    "ready": "state = 'ready'",
+    "paused": "state = 'paused' AND NOT is_excluded(host)",
+    "ready": "state = 'ready' AND NOT is_excluded(host)",
+    "excluded": "is_excluded(host)",
     "in process": "state = 'in process'",
     "parked": "host IN (SELECT host FROM parked)",
     "failing": "faults",
 }
 _LEAD = (
-    "Queues are as of the last checkpoint. Time left is that of the queue, at the time per URL so "
-    "far in this run, which includes the pauses. Share of time: of the time that all requests took."
+    "Queues are as of the last checkpoint{}. Time left is that of the queue, at the time per URL "
+    "so far in this run, which includes the pauses. Share of time: of the time that all requests "
+    "took."
 )
 _ROWS = """
 WITH rows AS (
@@ -61,7 +63,8 @@ _FAULTS = "SELECT urls, outcome, last FROM faults WHERE host = :host ORDER BY ur
 class HostsPage(NamedTuple):
     """Hosts whose names contain *words*, from the one at *offset* on, of *total*.
 
-    *contacted* is the number of hosts of the whole crawl that were contacted.
+    *contacted* is the number of hosts of the whole crawl that were contacted, and *as_of* says when
+    all of this was read.
     """
 
     table: Table
@@ -72,6 +75,7 @@ class HostsPage(NamedTuple):
     offset: int
     lead: str
     contacted: int = 0
+    as_of: str = ""
 
 
 def hosts_page(
@@ -100,7 +104,7 @@ def hosts_page(
         values,
     )
     all_parked = dict(file.select(_ALL_PARKED).fetchall())
-    lead = " ".join([_LEAD, *(f"{x}." for x in parked_lines(all_parked, has_finished=False))])
+    lead = " ".join([_lead(file), *(f"{x}." for x in parked_lines(all_parked, has_finished=False))])
     rows = []
     for (
         host,
@@ -118,15 +122,17 @@ def hosts_page(
         parked = dict(file.select(_PARKED, {"host": host}).fetchall())
         # A queue that is empty may still have URLs that wait for another reason.
         idle = "all URLs parked" if parked else "nothing waits"
+        is_excluded = file.is_excluded(host)
         row = HostRow(host, host_state or "", ready_at or 0.0, waiting)
+        # A pause that is over may have been followed by others.
+        shown_state = row.describe_state(now) if row.ready_at > now else host_state or idle
         rows.append(
             (
                 ask_about(host),
-                # A pause that is over may have been followed by others.
-                row.describe_state(now) if row.ready_at > now else host_state or idle,
+                "excluded" if is_excluded else shown_state,
                 waiting,
                 "; ".join(f"{n:,}: {held_in_words(reason)}" for reason, n in parked.items()),
-                "" if left is None else span(left),
+                "" if left is None or is_excluded else span(left),
                 "" if period is None else span(period),
                 span(secs / fetches) if fetches else "",
                 share(secs, all_secs),
@@ -144,6 +150,11 @@ def hosts_page(
     return HostsPage(Table(head, rows), total, words, state, order, offset, lead)
 
 
+def _lead(file: TotalsFile) -> str:
+    """Return what the columns of the table mean, and how old the queues in *file* are."""
+    return _LEAD.format(f", {file.queues_at}" if file.queues_at else "")
+
+
 def hosts_figure(file: TotalsFile, *, words: str = "", limit: int, is_live: bool) -> Figure:
     """Return the first hosts whose names contain *words*: those that hold up the end."""
     table = hosts_page(file, words=words, limit=limit).table
@@ -151,7 +162,9 @@ def hosts_figure(file: TotalsFile, *, words: str = "", limit: int, is_live: bool
         table = Table(table.head, [(str(host), *others) for host, *others in table.rows])
     if not table.rows:
         return Figure("hosts", "Hosts", "None so far.")
-    lead = f"Those that hold up the end of the crawl come first, then those that failed. {_LEAD}"
+    lead = (
+        f"Those that hold up the end of the crawl come first, then those that failed. {_lead(file)}"
+    )
     return Figure("hosts", "Hosts", lead, table)
 
 

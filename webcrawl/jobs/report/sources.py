@@ -19,7 +19,14 @@ from msgspec.structs import astuple
 from webcrawl.clock import now
 from webcrawl.crawl.figures.counts import Counts, with_prefix
 from webcrawl.crawl.figures.summary import describe_end
-from webcrawl.crawl.job.control_journal import JOURNAL, Change, damaged_lines, last_changes
+from webcrawl.crawl.job.control_journal import (
+    JOURNAL,
+    Change,
+    damaged_lines,
+    in_force,
+    last_changes,
+    saved_host_rules,
+)
 from webcrawl.crawl.job.totals import CUT_OFF, PREFIX
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLine
 from webcrawl.doctor.history import DAY, SECONDS, Series, read_series
@@ -39,6 +46,8 @@ from webcrawl.pipelines.warc.payloads import FILE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from scrapy.settings import BaseSettings
 
     from webcrawl.jobs.inspect.job_view import JobView
 
@@ -131,12 +140,14 @@ class Crawl(NamedTuple):
 class CrawlReader:
     """Reads the crawl in *path*, whose job directories are *jobdirs*.
 
+    *settings* name the files with rules for hosts.
     The reader remembers its position in the logs of finished URLs, so it can be used repeatedly, in
     a single thread. All methods raise sqlite3.Error if there is no room for a temporary file.
     """
 
-    def __init__(self, path: Path, jobdirs: Sequence[Path]) -> None:
+    def __init__(self, path: Path, jobdirs: Sequence[Path], settings: BaseSettings) -> None:
         self.jobdirs = jobdirs
+        self._settings = settings
         self._path = path
         # Times between requests are those of the last run, without the time before it.
         runs = [runs for jobdir in jobdirs if (runs := runs_of(jobdir))]
@@ -144,8 +155,9 @@ class CrawlReader:
         self._began_at = min((one[0].start for one in runs), default=math.inf)
         self._log = LogTotals(file=self.file)
         self._damage: list[str] = []
-        # The checkpoint from which queues and aliases were read.
+        # The checkpoint from which queues and aliases were read, and the commands in force.
         self._manifests: list[bytes] = []
+        self._changes: list[Change] = []
         self._aliases: list[AliasRow] = []
         self._visited_at = 0.0
         # Up to where ``_new_lines`` reads each log, or has read it.
@@ -219,6 +231,7 @@ class CrawlReader:
         with suppress(FatalError):  # raised if there is no diagnosis yet
             processes = examinations(path)
         manifests = live_manifests(jobdirs)
+        self._read_rules(is_new=manifests != self._manifests)
         if manifests != self._manifests:  # there is a new checkpoint
             self._manifests = manifests
             with suppress(FatalError):  # raised if no checkpoint can be read
@@ -271,9 +284,18 @@ class CrawlReader:
         is_whole = bool(begin and self._log.span) and begin <= self._log.span[0]
         return read_series(self.jobdirs, DAY) if is_whole else None
 
+    def _read_rules(self, *, is_new: bool) -> None:
+        """Read which hosts are excluded if there are other commands, or if *is_new*."""
+        with suppress(FatalError):  # raised for a file that cannot be used
+            changes = in_force(self.jobdirs)
+            if is_new or changes != self._changes:
+                rules = saved_host_rules(self._settings, self.jobdirs[0], changes)
+                self.file.is_excluded = lambda host: rules.exclusion_of(host) is not None
+                self._changes = changes
+
     def _read_queues(self, view: JobView) -> None:
         """Read the queues of hosts and the parked URLs in *view* into the temporary file."""
-        self.file.replace_queues(map(astuple, host_rows(view)))
+        self.file.replace_queues(map(astuple, host_rows(view)), at=view.own.written_at)
         self.file.replace_parked(parked_hosts(view, most=_MAX_PARKED))
         self._visited_at = mean_visit(view)
 

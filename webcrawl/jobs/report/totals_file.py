@@ -16,7 +16,7 @@ from webcrawl.pipelines.warc.payloads import DIGESTS
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
 
@@ -100,6 +100,11 @@ class TotalsFile:
         self._run_began_at = run_began_at
         self._database = sqlite3.connect("", check_same_thread=False)  # a temporary file
         self._database.executescript(_CREATE)
+        #: When the table ``queues`` was written, in words; "" if it is empty.
+        self.queues_at = ""
+        self.is_excluded: Callable[[str], bool] = lambda _: False
+        is_excluded = lambda host: self.is_excluded(host)  # noqa: E731, PLW0108  # it is replaced
+        self._database.create_function("is_excluded", 1, is_excluded)
         for function, count in ((status_code, 2), (is_given_up, 1)):
             self._database.create_function(function.__name__, count, function)
 
@@ -133,8 +138,9 @@ class TotalsFile:
         self._database.executemany(_INSERT, rows)
         self._database.executescript(_ADD_UP)  # adds them to the other tables, and deletes them
 
-    def replace_queues(self, rows: Iterable[tuple[str, str, float, int]]) -> None:
-        """Replace the table ``queues`` by *rows*."""
+    def replace_queues(self, rows: Iterable[tuple[str, str, float, int]], *, at: str = "") -> None:
+        """Replace the table ``queues`` by *rows*, written *at* a time as from ``iso_time``."""
+        self.queues_at = f"{at[:10]} {at[11:19]} UTC" if at else ""
         self._database.execute("DELETE FROM queues")
         self._database.executemany("REPLACE INTO queues VALUES (?, ?, ?, ?)", rows)
 
@@ -162,7 +168,8 @@ class TotalsFile:
 
         Reading a million hosts takes a few seconds.
 
-        The query can use the functions ``status_code`` and ``is_given_up``.
+        The query can use the functions ``status_code``, ``is_given_up`` and ``is_excluded``, which
+        calls the attribute of this name with a host.
         """
         return self._database.execute(query, values)
 
