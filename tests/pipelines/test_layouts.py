@@ -60,3 +60,17 @@ def test_an_index_without_text_is_kept():
     items = "".join(f"<li><a href=/{n}>Chapter {n}</a>, page {n}</li>" for n in range(9))
     text = main_text(a_page(f"<h1>Index</h1><ul>{items}</ul>"), max_chars=1000).text
     assert all(f"Chapter {n}" in text for n in range(9))
+
+
+def test_a_long_title_is_not_the_first_text_of_a_page():
+    title = "A title of sixty letters and more, which says what the page is about and whose"
+    sentence = "It is described at length in the three parts of the manual which are called so."
+    menu = '<div class="c">' + "".join(f"<div><a href=/{n}>Menu {n}</a></div>" for n in range(9))
+    body = f"<title>{title}</title>{menu}</div><p>{sentence}</p>"
+    found = main_text(a_page(body), max_chars=1000)
+    assert (found.title, found.text) == (title, sentence)
+
+
+def test_zero_bytes_are_not_a_part_of_a_text():
+    body = "<p>It is described at length in the parts of the \0 manual which are called so.</p>"
+    assert "\0" not in main_text(a_page(body), max_chars=1000).text

@@ -57,8 +57,6 @@ EXTRACTORS = ("resiliparse", "trafilatura")
 MAX_TITLE_CHARS = 500
 MAX_SIGNALS = 20
 MAX_SIGNAL_CHARS = 1000
-_MAX_HEADINGS_CHARS = 1 << 15
-_MAX_FRAGMENTS_BYTES = 1 << 14
 _MAX_SIGNAL_TAGS = 500
 _MAX_TAG_BYTES = 2048  # how far before a word about a licence its tag may begin
 # Limit of the steps of the scan. A real page takes 120; this many take 0.1 s.
@@ -77,6 +75,7 @@ _MIN_SHARE = 0.05
 # Elements of a page that are not its main text. Its other menus are found by Resiliparse.
 _CLUTTER = [
     MARK,
+    "title",
     "header:not(article header, main header, section header)",
     "footer",
     "div[class*=comment i]",
@@ -89,13 +88,6 @@ _CLUTTER = [
     ".mw-editsection",  # MediaWiki
     ".postprofile",  # phpBB
 ]
-# Headings, and terms that the page defines.
-_HEADINGS = "h1, h2, h3, h4, h5, h6, dt"
-# Fragments of the page's URLs, as in page#fragment, and those that only number parts of the page.
-_FRAGMENT = re.compile(
-    rb"""<(?:h[1-6]|dt|section|a|span)\s++(?:[^<>\s]++\s++)*?(?:id|name)=["']?([^"'\s<>]+)"""
-)
-_NUMBER = re.compile(rb"(?:id|index)?[-_.\d]*")
 _MENUS = [f"nav {MARK}"]  # what is left out of the whole text of a page
 _PREFORMATTED = re.compile(r"(<pre>.*?</pre>)", re.DOTALL)
 # Lines with cells, as Resiliparse separates them.
@@ -160,7 +152,7 @@ class MainText(msgspec.Struct, frozen=True):
     ``licences``: URLs of links that have ``rel=license`` or point to Creative Commons.
     ``tdm_reservation``, ``tdm_policy``: values of the TDM Reservation Protocol, from headers or
         meta elements.
-    ``headings``: headings, defined terms and fragments of an HTML page, one per line.
+    ``markup``: the HTML page in UTF-8, without comments, scripts and formatting.
     ``markdown``: the same text as Markdown, for HTML pages with TEXT_MARKDOWN; otherwise empty. At
         most as many characters as ``text`` may have.
     """
@@ -177,7 +169,7 @@ class MainText(msgspec.Struct, frozen=True):
     language_source: str = ""
     encoding: str = ""
     encoding_source: str = ""
-    headings: str = ""
+    markup: bytes = b""
     markdown: str = ""
 
 
@@ -230,7 +222,7 @@ def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> Main
     }
     licences: list[str | None] = []
     title = ""
-    headings: list[str] = []
+    markup = b""
     declared_language = ""
     formatted = ""
     is_cut = False
@@ -248,8 +240,7 @@ def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> Main
         declared_language = match[1].decode() if match is not None else ""
 
         pieces, is_cut = _kept_pieces(data)
-        data = _with_shadow_roots(b"".join(pieces))
-        headings = [_fragments(data)]
+        data = markup = _with_shadow_roots(b"".join(pieces))
         tree = _safe_tree(data)
         if tree is None:
             # Piece by piece, because a search holds the interpreter lock.
@@ -262,7 +253,6 @@ def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> Main
         if markdown:
             formatted = _markdown(tree, is_main=is_main)
         title = tree.title or ""
-        headings += (one.text for one in tree.document.query_selector_all(_HEADINGS))
 
         for attributes in _signal_attributes(data):
             name = attributes.get("name", "").strip().lower()
@@ -293,7 +283,7 @@ def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> Main
         language_source=detected.source,
         encoding=charset.NAMES[codec],
         encoding_source=encoding_source,
-        headings=replace_unprintable("\n".join(headings)[:_MAX_HEADINGS_CHARS]),
+        markup=markup,
         markdown=replace_unprintable(formatted)[:max_chars],
     )
 
@@ -328,13 +318,6 @@ def _kept_pieces(source: bytes) -> tuple[list[bytes], bool]:
         else:  # skip a malformed tag
             position = lower.find(b">", position) + 1 or len(lower)
     return pieces, position < len(source)
-
-
-def _fragments(page: bytes) -> str:
-    """Return the fragments of the HTML *page*, one per line and in lower case, without numbers."""
-    names = dict.fromkeys(_FRAGMENT.findall(page.lower()))
-    lines = b"\n".join(name for name in names if not _NUMBER.fullmatch(name))
-    return lines[:_MAX_FRAGMENTS_BYTES].decode("utf-8", "replace")
 
 
 def _with_shadow_roots(page: bytes) -> bytes:

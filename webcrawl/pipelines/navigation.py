@@ -1,17 +1,19 @@
 """Finds navigation by where the links of a page are, before its main text is searched for.
 
-A page is split at the tags of its blocks, such as paragraphs, items and cells. Each segment between
-them is a text, a line of links, or short, by its letters in and outside of links. Lines above the
-first text or below the last one are navigation, with what is short between them. Between texts,
-lines are navigation if they stand alone or say so: "Next", "Read also:". A list or table that has
-more than lines is content, and so are lines below the last text if they are longer than all texts.
+Menus and footers that are ``nav`` and ``footer`` elements are removed if they have no paragraphs.
+The rest is split at the tags of its blocks, such as paragraphs, items and cells. Each segment
+between them is a text, a line of links, or short, by its letters in and outside of links. Lines
+above the first text or below the last one are navigation, with what is short between them. Between
+texts, lines are navigation if they stand alone or say so: "Next", "Read also:". A list or table
+that has more than lines is content, and so are lines below the last text if they are longer than
+all texts.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from itertools import chain, pairwise
+from itertools import pairwise
 
 import msgspec
 
@@ -24,21 +26,28 @@ _PLAIN = (
 )
 # Tags of blocks, whose names (group 2) count, or tags of other blocks without text between them.
 _BLOCK = re.compile(
-    rb"(<(/?(?:a|[dou]l|h[1-6]|p|pre|t(?:able|[dhr])))(?=[\s/>])[^<>]*+>|%b(?:\s*+%b)*+)"
-    % (_PLAIN, _PLAIN),
-    re.IGNORECASE,
+    rb"(<(/?(?:[dou]l|h[1-6]|p|pre|t(?:able|itle|[dhr])))(?=[\s/>])[^<>]*+>|%b(?:\s*+%b)*+)"
+    % (_PLAIN, _PLAIN)
 )
+# A menu or footer without paragraphs, and without another one in it.
+_MENU = re.compile(rb"<(nav|footer)(?=[\s>])[^<>]*+>(?:[^<]++|<(?!/?\1[\s>]|p[\s>]))*+</\1>")
 # An aside that Resiliparse would leave out, although it is content.
 _NOTE = re.compile(
     rb"<aside\b(?=[^<>]{0,200}?\b(?:note|tip|info|warning|caution|danger|important|callout)\b)"
-    rb"[^<>]*+>((?:[^<]++|<(?!/?aside\b))*+)</aside>",
-    re.IGNORECASE,
+    rb"[^<>]*+>((?:[^<]++|<(?!/?aside\b))*+)</aside>"
 )
-_INLINE = re.compile(rb"<[^<>]*+>|&#?\w++;")
-_NOT_LETTERS = bytes(code for code in range(128) if not chr(code).isalpha())
+_UPPER_NAME = re.compile(rb"</?[A-Z]\w*+")  # a tag to the end of its name
+_TAG = re.compile(rb"<[^<>]*+>")
+_LINK = re.compile(rb"<a(?=[\s>])[^<>]*+>")
+_ENTITY = re.compile(rb"&#?\w++;")
+# What marks the beginning and end of a link among letters.
+_LINK_START = b"\1"
+_LINK_END = b"\2"
+_NOT_LETTERS = bytes(code for code in range(3, 128) if not chr(code).isalpha() and chr(code) != ":")
 _LISTS = {b"ul", b"ol", b"dl", b"table"}
 _LIST_ENDS = {b"/ul", b"/ol", b"/dl", b"/table"}
 _CELLS = {b"td", b"th"}
+_CELL_ENDS = {b"/td", b"/th"}
 _HEADINGS = set(b"h1 h2 h3 h4 h5 h6".split())
 # Letters of links that lead elsewhere.
 _LINK_WORDS = frozenset(
@@ -46,7 +55,6 @@ _LINK_WORDS = frozenset(
     "report quote share print email permalink more zurück weiter suivant précédent siguiente "
     "anterior назад далее".encode().split()
 )
-_LABEL = re.compile(rb"\W*+\w++(?:\s\w++){0,2}\s*+:")  # in front of links, such as "Read also:"
 # What sites put around and into their texts.
 _NOTICES = (
     (
@@ -71,44 +79,61 @@ TEXT, LINE, SHORT, HEADING, KEPT = range(5)
 
 
 class _Segment(msgspec.Struct):
-    """Part of a page between the tag of a block, *tag*, and the next. Sizes are in letters.
+    """Text of a page between the tag of a block, *tag*, and the next. Sizes are in letters.
 
-    ``texts``: where its texts are among the parts of the page.
+    ``at``: where the text is among the parts of the page.
+    ``letters``: its letters in lower case, with colons and the marks of links.
     ``box``, ``outer_box``: where the innermost and outermost list or table around it begins, or 0.
     ``known_links``: links whose letters are in _LINK_WORDS; 2 in each cell of a pager.
     """
 
-    tag: bytes = b""
-    box: int = 0
-    outer_box: int = 0
-    row: int = 0
-    texts: list[int] = []
+    at: int
+    tag: bytes
+    letters: bytes
+    box: int
+    outer_box: int
+    row: int
     links: int = 0
     inside: int = 0
     outside: int = 0
     known_links: int = 0
-    has_label: bool = False
     is_notice: bool = False
+    has_label: bool = False
     kind: int = SHORT
 
 
 def mark_navigation(page: bytes) -> bytes:
-    """Return the HTML *page* with an element of MARK around each text that is navigation.
+    """Return the HTML *page* without menus, and with an element of MARK around other navigation.
 
     Resiliparse takes lists of links, and lists near the top of the tree, for menus. Lists that are
     content are therefore put deeper, without links. Paragraphs that fill a table cell lose their
     tags, without which the cells of a row share a line.
     """
+    page = _UPPER_NAME.sub(lambda tag: tag[0].lower(), page.replace(b"\0", b""))
     page = _NOTE.sub(rb"<div>\1</div>", page)
-    parts = _BLOCK.split(page)  # a text, a tag, its name, the next text, and so on
-    segments, spans = _segments(parts)
+    for source in (_MENU.sub(b" ", page), page):  # some pages are nothing but a menu
+        parts = _BLOCK.split(source)  # a text, a tag, its name, the next text, and so on
+        segments, spans = _segments(parts)
+        if segments:
+            break
     _classify(segments, parts)
     marked = _navigation(segments)
-    for at in chain.from_iterable(segments[number].texts for number in marked):
+    for number in marked:
+        at = segments[number].at
         parts[at] = b"<b class=x-navigation>%b</b>" % parts[at]
     _save_lists(parts, segments, spans, marked)
     del parts[2::3]
     return b"".join(parts)
+
+
+def _letters(texts: list[bytes]) -> list[bytes]:
+    """Return the letters of each of *texts*, in lower case, with colons and the marks of links.
+
+    No text has a zero byte. They are searched together, which is faster than one by one.
+    """
+    joined = b"\0".join(texts).replace(b"</a>", _LINK_END)
+    joined = _TAG.sub(b" ", _LINK.sub(_LINK_START, joined))
+    return _ENTITY.sub(b" ", joined).translate(None, _NOT_LETTERS).lower().split(b"\0")
 
 
 def _segments(parts: list[bytes]) -> tuple[list[_Segment], dict[int, int]]:
@@ -117,60 +142,56 @@ def _segments(parts: list[bytes]) -> tuple[list[_Segment], dict[int, int]]:
     spans: dict[int, int] = {}
     boxes = [0]
     row = 0
-    links = 0
-    tag = b""
     in_link = False
-    segment = None
-    for at in range(0, len(parts) - 1, 3):
-        text = parts[at]
-        if text and not text.isspace():
-            if segment is None:
-                segment = _Segment(tag, boxes[-1], boxes[:2][-1], row)
-                found.append(segment)
-            _count(segment, at, text, in_link=in_link)
-        name = (parts[at + 2] or b"").lower()
-        parts[at + 2] = name
-        if name in (b"a", b"/a"):
-            in_link = name == b"a"
-            links += in_link
-            continue
-        if name in _LISTS:
-            boxes.append(at + 1)
-        elif name in _LIST_ENDS and len(boxes) > 1:
+    above = b""
+    letters = _letters(parts[::3])
+    for at, tag, text in zip(range(0, len(parts), 3), [b"", *parts[2::3]], letters, strict=True):
+        if tag in _LISTS:
+            boxes.append(at - 2)
+        elif tag in _LIST_ENDS and len(boxes) > 1:
             box = boxes.pop()
             if len(boxes) == 1:
-                spans[box] = at + 1
-        elif name == b"tr":
+                spans[box] = at - 2
+        elif tag == b"tr":
             row += 1
-        elif segment is None and name == b"p" and tag in _CELLS:
-            parts[at + 1] = b""
-        elif segment is None and tag == b"/p" and name[1:] in _CELLS:
+        elif tag == b"p" and above in _CELLS and not parts[at - 3].strip():
             parts[at - 2] = b""
-        if segment is not None:
-            segment.links = links
-            segment = None
-        links = int(in_link)
-        tag = name
+        elif above == b"/p" and tag in _CELL_ENDS and not parts[at - 3].strip():
+            parts[at - 5] = b""
+        above = tag
+        if text and tag != b"title":
+            segment = _Segment(at, tag, text, boxes[-1], boxes[:2][-1], row)
+            if in_link or _LINK_START in text:
+                in_link = _count(segment, in_link=in_link)
+            else:
+                segment.outside = len(text.rstrip(_LINK_END))
+            if segment.inside or segment.outside:
+                found.append(segment)
     return found, spans
 
 
-def _count(segment: _Segment, at: int, text: bytes, *, in_link: bool) -> None:
-    """Add the *text*, part *at* of the page, to *segment*."""
-    plain = _INLINE.sub(b" ", text) if b"<" in text or b"&" in text else text
-    letters = plain.translate(None, _NOT_LETTERS)
+def _count(segment: _Segment, *, in_link: bool) -> bool:
+    """Count the letters and links of *segment*; return whether its last link goes on."""
+    letters = segment.letters
     if in_link:
-        segment.inside += len(letters)
-        segment.known_links += letters.lower() in _LINK_WORDS
-    else:
-        segment.outside += len(letters)
-    segment.texts.append(at)
+        letters = _LINK_START + letters
+    before, *links = letters.split(_LINK_START)
+    segment.links = len(links)
+    segment.outside = len(before)
+    for link in links:
+        name, end, after = link.partition(_LINK_END)
+        segment.inside += len(name)
+        segment.outside += len(after)
+        segment.known_links += name in _LINK_WORDS
+        in_link = not end
+    segment.has_label = 0 < letters.find(b":") <= _MAX_LABEL and segment.outside > 0
+    return in_link
 
 
-def _find_notices(segments: list[_Segment], parts: list[bytes]) -> None:
+def _find_notices(segments: list[_Segment]) -> None:
     """Set ``is_notice`` of short *segments* with words of _NOTICES."""
     short = [one for one in segments if one.outside < _MAX_NOTICE and one.outside > one.inside]
-    texts = (b"".join(parts[at] for at in one.texts) for one in short)
-    letters = b" ".join([text.translate(None, _NOT_LETTERS) for text in texts]).lower()
+    letters = b" ".join([one.letters for one in short])
     for words in _NOTICES:
         number = 0
         begin = 0
@@ -182,10 +203,8 @@ def _find_notices(segments: list[_Segment], parts: list[bytes]) -> None:
 
 def _classify(segments: list[_Segment], parts: list[bytes]) -> None:
     """Set the kinds of *segments*."""
-    _find_notices(segments, parts)
+    _find_notices(segments)
     for one in segments:
-        if one.inside and one.outside:
-            one.has_label = _LABEL.match(_INLINE.sub(b" ", parts[one.texts[0]])) is not None
         is_line = one.inside and (
             one.outside <= max(one.inside * 0.55, 3 * one.links)
             or (one.has_label and one.outside < one.inside)
@@ -226,7 +245,11 @@ def _classify_teasers(segments: list[_Segment], parts: list[bytes]) -> None:
     for above, one in pairwise(segments):
         if not above.inside or above.kind not in (LINE, HEADING):
             continue
-        if one.kind != TEXT and above.outside <= 3 and b"#" not in parts[above.texts[0] - 2]:
+        if (
+            one.kind != TEXT
+            and above.outside <= 3
+            and b"#" not in parts[above.at].partition(b">")[0]
+        ):
             above.kind = LINE
         elif one.kind == TEXT and one.outside < _MAX_TEASER:
             teasers.append(one)
@@ -285,11 +308,10 @@ def _save_lists(
         pure = sum(segments[n].inside > 5 * segments[n].outside for n in numbers)
         if parts[begin + 1] != b"ul" or marked.issuperset(numbers):
             continue
-        above = segments[numbers[0] - 1]
+        above = segments[max(numbers[0] - 1, 0)]
         if pure > 0.3 * len(numbers) and above.kind != TEXT and above.tag != b"p":
             continue
-        for at in range(begin, end, 3):
-            if parts[at + 1] in (b"a", b"/a"):
-                parts[at] = b""
+        for at in range(begin + 2, end, 3):
+            parts[at] = _LINK.sub(b"", parts[at])
         parts[begin] = b"<div><div><div>" + parts[begin]
         parts[end] += b"</div></div></div>"

@@ -26,9 +26,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from html import unescape
 from typing import TYPE_CHECKING, Any
 
 from webcrawl.errors import FatalError
+from webcrawl.items import replace_unprintable
 from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
@@ -64,6 +66,18 @@ WEIGHTS = {
 }  # fmt: skip
 #: What is added to the score of pages if the query has the words of one of their names.
 NAME_WEIGHT = 16.0
+# Headings, and terms that the page defines, up to their end tags or the next of them.
+_HEADING = re.compile(
+    rb"<(?:h[1-6]|dt)(?=[\s/>])[^<>]*+>((?:[^<]++|<(?!/?(?:h[1-6]|d[dlt])[\s/>]))*+)", re.IGNORECASE
+)
+_TAG = re.compile(rb"<[^<>]*+>")
+_MAX_HEADINGS_CHARS = 1 << 15
+# Fragments of the page's URLs, as in page#fragment, and those that only number parts of the page.
+_FRAGMENT = re.compile(
+    rb"""<(?:h[1-6]|dt|section|a|span)\s++(?:[^<>\s]++\s++)*?(?:id|name)=["']?([^"'\s<>]+)"""
+)
+_NUMBER = re.compile(rb"(?:id|index)?[-_.\d]*")
+_MAX_FRAGMENTS_BYTES = 1 << 14
 # What divides a title into parts, as in "Search - Example".
 _TITLE_SEPARATOR = re.compile(r"\s[-–—|·:(]\s*")  # noqa: RUF001  # dashes of titles
 # Thai, Lao, Burmese, Khmer, Kana, Han and Hangul.
@@ -83,6 +97,19 @@ def text_field(language: str, text: str) -> str:
     if len(ONE_CHARACTER_WORD.findall(sample)) * _SHARE > len(sample):
         return "text_characters"
     return _STEMMED.get(language, "text")
+
+
+def headings_of(markup: bytes) -> str:
+    """Return the fragments, headings and defined terms of the HTML *markup*, one per line.
+
+    Fragments are in lower case. Takes 0.3 ms for a page of 70 kB.
+    """
+    names = dict.fromkeys(_FRAGMENT.findall(markup.lower()))
+    fragments = b"\n".join(name for name in names if not _NUMBER.fullmatch(name))
+    headings = b"\n".join(b" ".join(one.split()) for one in _HEADING.findall(markup))
+    text = fragments[:_MAX_FRAGMENTS_BYTES] + b"\n" + _TAG.sub(b"", headings)
+    lines = unescape(text.decode("utf-8", "replace"))
+    return replace_unprintable(lines)[:_MAX_HEADINGS_CHARS]
 
 
 @cache

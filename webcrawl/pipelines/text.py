@@ -189,7 +189,7 @@ class TextDataset(ProcessingModule):
             )
         text = main_text.text
         columns = msgspec.structs.asdict(main_text)
-        del columns["headings"]  # they are also in the text
+        del columns["markup"]
         # Its ID, file, offset and length. Without a WARC record, the row gets a new ID.
         record = page.warc_record or (new_record_id(), None, None, None)
         fetched = datetime.fromtimestamp(page.fetched_at, UTC)
