@@ -17,6 +17,7 @@ from webcrawl.crawl.seeds.seed_reader import Seed
 from webcrawl.frontier import Entry, decode
 from webcrawl.frontier.entry import FOREIGN
 from webcrawl.items import RobotsDirectives
+from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import HTTP_SCHEMES, Link
 from webcrawl.urls.equivalence import Equivalence
 from webcrawl.urls.filters.chain import FilterChain, length_filter, scheme_filter
@@ -29,7 +30,7 @@ NOW = 1_800_000_000.0
 @pytest.fixture
 def eliminator(tmp_path):
     disk = seen_rig.disk_eliminator(
-        tmp_path / "seen", cache_size=64, buffer_size=256, log_file_bytes=1 << 20
+        tmp_path / "seen", cache_size=64, buffer_size=256, log_file_bytes=1 << 20, tells_own=True
     )
     disk.open(None)
     yield disk
@@ -157,6 +158,26 @@ def test_the_links_of_a_page_become_entries_one_level_deeper_in_document_order(l
         Entry("http://b.test/2", "b.test", 2, 0, via, "a", 0, NOW, foreign=FOREIGN),
         Entry("http://a.test/1", "a.test", 2, 0, via, "iframe", 0, NOW),
     ]
+
+
+@each("way", "link", "seed", "Request")
+def test_what_its_own_site_names_while_it_is_fetched_for_others_is_not_fetched_twice(links, way):
+    name = {
+        "link": lambda: links.page("http://b.test/1", url="http://b.test/"),
+        "seed": lambda: links.submit_seeds([seed("http://b.test/1", 1)]),
+        "Request": lambda: links.intake.submit_entry(
+            fp, Entry("http://b.test/1", "b.test", discovered_at=NOW)
+        ),
+    }[way]
+    fp = fingerprint("http://b.test/1")
+    links.page("http://b.test/1")
+    assert links.urls() == ["http://b.test/1"]
+    links.intake.foreign_in_process.add(fp)
+    name()
+    assert links.urls() == []
+    links.intake.foreign_in_process.clear()
+    name()
+    assert links.urls() == ["http://b.test/1"]
 
 
 def test_a_page_without_links_writes_nothing(links, eliminator, log):

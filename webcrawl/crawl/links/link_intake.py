@@ -132,7 +132,7 @@ class LinkIntake:
         #: Whether a URL is submitted apart by other domains and by its own one (``Entry.foreign``).
         self.tells_foreign = True
         #: Fingerprints of the foreign URLs that are being fetched or processed. Links of their own
-        #: domain do not make them new, or they would be fetched twice.
+        #: domain, seeds and Requests do not make them new, or they would be fetched twice.
         self.foreign_in_process: set[int] = set()
         #: The number of refused links, by the name of the filter.
         self.refused: Counter[str] = Counter()
@@ -166,9 +166,11 @@ class LinkIntake:
 
         # The eliminator numbers the links of all batches from 0, and asks for the entries of those
         # that may be new.
-        foreign = self._foreign_flags(batches, foreign_hosts)
+        are_foreign: list[bool] = []
+        for batch, is_foreign in zip(batches, foreign_hosts, strict=True):
+            are_foreign += map(is_foreign.__getitem__, batch.hosts)
         if len(batches) == 1:
-            self.eliminator.submit(batches[0].fingerprints, entry_makers[0], *foreign)
+            self._submit(batches[0].fingerprints, entry_makers[0], are_foreign)
         else:
             encoders = [
                 partial(make_entry, index)
@@ -176,7 +178,7 @@ class LinkIntake:
                 for index in range(len(batch.links))
             ]
             fps = [fp for batch in batches for fp in batch.fingerprints]
-            self.eliminator.submit(fps, lambda number: encoders[number](), *foreign)
+            self._submit(fps, lambda number: encoders[number](), are_foreign)
 
         for batch, source_host, is_foreign in zip(
             batches, source_hosts, foreign_hosts, strict=True
@@ -188,22 +190,29 @@ class LinkIntake:
                 linked_domains = {*map(registered_domain, linked_hosts)}
                 self.on_linked(registered_domain(source_host), linked_domains)
 
-    def _foreign_flags(
-        self, batches: Sequence[LinkBatch], foreign_hosts: Sequence[Mapping[str, bool]]
-    ) -> tuple[list[bool], ...]:
-        """Return, in a tuple, whether each link counts as foreign; () if that does not matter."""
+    def submit_entry(self, fingerprint: int, entry: Entry) -> None:
+        """Submit *entry*, made from an ordinary Request. Raises OSError when the disk is full."""
+        self._submit([fingerprint], lambda _: encode(entry), [False])
+
+    def _submit(
+        self,
+        fps: Sequence[int],
+        entry_of: Callable[[int], bytes],
+        are_foreign: Sequence[bool],
+    ) -> None:
+        """Submit the URLs with fingerprints *fps*, and whether other domains have named them.
+
+        ``entry_of(i)`` returns the encoded entry of the i-th one.
+        """
         # A custom eliminator may know nothing of foreign URLs.
         if not (self.tells_foreign and getattr(self.eliminator, "tells_own", False)):
-            return ()
+            self.eliminator.submit(fps, entry_of)
+            return
         in_process = self.foreign_in_process
-        flags: list[bool] = []
-        for batch, is_foreign in zip(batches, foreign_hosts, strict=True):
-            of_batch = [*map(is_foreign.__getitem__, batch.hosts)]
-            if not in_process.isdisjoint(batch.fingerprints):
-                pairs = zip(of_batch, batch.fingerprints, strict=True)
-                of_batch = [flag or fp in in_process for flag, fp in pairs]
-            flags += of_batch
-        return (flags,)
+        if not in_process.isdisjoint(fps):
+            pairs = zip(are_foreign, fps, strict=True)
+            are_foreign = [flag or fp in in_process for flag, fp in pairs]
+        self.eliminator.submit(fps, entry_of, are_foreign)
 
     def note_linked(self, domain: str, hosts: Collection[str]) -> None:
         """Record that pages of *domain* link to *hosts* by URLs that were submitted before."""
@@ -290,7 +299,7 @@ class LinkIntake:
                 )
             )
 
-        self.eliminator.submit(batch.fingerprints, entry)
+        self._submit(batch.fingerprints, entry, [False] * len(keys))
         self.submitted += len(keys)
 
 

@@ -36,7 +36,7 @@ from webcrawl.crawl.shard.feeder import Feeder
 from webcrawl.crawl.shard.live_settings import LiveSettings
 from webcrawl.crawl.shard.merge_turns import MergeTurns
 from webcrawl.errors import FatalError
-from webcrawl.frontier import NOTHING, Entry, Frontier, Lease, Result, Supply, encode
+from webcrawl.frontier import NOTHING, Entry, Frontier, Lease, Result, Supply
 from webcrawl.frontier.admission import Admission, Gate
 from webcrawl.hosts.aliases import Aliases
 from webcrawl.hosts.budgets.quotas import Ledger
@@ -425,7 +425,7 @@ class Shard:
         if fingerprint is None:
             self.frontier.requeue(entry)
         else:
-            self.eliminator.submit([fingerprint], lambda _: encode(entry))
+            self.intake.submit_entry(fingerprint, entry)
 
     @property
     def tells_own(self) -> bool:
