@@ -77,6 +77,20 @@ def test_the_slowest_host_is_named_if_it_takes_longer_than_all_urls_at_this_rate
     assert fed(samples[:3]).tail() is None
 
 
+def test_a_crawl_does_not_end_before_the_host_that_holds_it_up():
+    """Although its queue has become shorter much faster than time has passed."""
+    samples = [
+        one._replace(min_secs=secs / 3, max_secs=1.1 * secs, tail=Tail("slow.test", 500, secs))
+        for one in steady(1000, urls=60_000, rate=100)
+        for secs in [9000 - 5 * (one.at - NOW)]
+    ]
+    now = samples[-1].at
+    projection = fed(samples)
+    assert projection.range().earliest == now + projection.tail().secs
+    without = fed(one._replace(tail=None) for one in samples)
+    assert without.range().earliest < now + 1500  # of 4,050 s
+
+
 @each("bursts", (1, 19), (0, 20), (8, 12))
 def test_what_is_said_does_not_flap_when_the_rate_does(bursts):
     """Every five minutes the crawl is slow or fast, and finds 7 new URLs with 10 finished ones."""

@@ -155,7 +155,7 @@ def test_all_hosts_are_listed_and_each_leads_to_its_answer(monitor):
 def test_a_guide_that_the_page_names_is_shown_and_no_other_file(monitor):
     guide = monitor.page("/help/run-it-for-weeks")
     assert guide.xpath("//link/@href") == ["../page.css"]
-    assert guide.xpath("//section[@id='disk']//pre")
+    assert guide.xpath("//section[@id='disk']/ul/li/code")
     assert monitor.status("GET", "/help/..%2F..%2FREADME") == 404
     assert monitor.status("GET", "/help/none") == 404
 

@@ -132,8 +132,11 @@ class Projection:
 
         # If the end moves away by m seconds per second, t seconds of work take t / (1 - m). The
         # earliest end assumes that it does not move away, the latest that it does not come nearer.
+        # The crawl does not end before the host that is said to hold it up.
         min_left = (1 - _MARGIN) * max(now.min_secs, work_secs)
         min_left /= 1 - max(min(smallest, 0.0), _MIN_MOVEMENT)
+        if tail := self.tail():
+            min_left = max(min_left, tail.secs)
         # The queue of a host that waits for a worker does not shrink in the meantime. So for the
         # share of such hosts, both times add up.
         max_left = max(now.max_secs, work_secs) + now.ready * min(now.max_secs, work_secs)

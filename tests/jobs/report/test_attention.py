@@ -13,6 +13,7 @@ from webcrawl.doctor.diagnosis import Cause, Diagnosis
 from webcrawl.doctor.history import History
 from webcrawl.doctor.record import Record
 from webcrawl.extensions.repeated_lines import RepeatedLines
+from webcrawl.jobs.report import guides
 from webcrawl.jobs.report.guides import guide_names, guide_sections, guide_url, with_guides
 from webcrawl.jobs.report.over_time import fault_alarms
 from webcrawl.jobs.report.page import render
@@ -100,3 +101,53 @@ def test_guides_are_shown_with_links_to_others(tmp_path):
         assert len(ids) == len(set(ids)), name
         linked = {url for url in root.xpath("//main//a/@href") if not url.startswith("#")}
         assert {url.partition("#")[0] for url in linked} <= guide_names()
+
+
+def test_guides_are_shown_as_html(tmp_path, monkeypatch):
+    text = [
+        "# A <b>",
+        "One *two* **three `4`**\nlines, `a*b*`; [`x`](run-it-for-weeks.md#disk), [here](#a-b).",
+        "- first\n- second <script>\n  continues",
+        "2. two\n3. three, [stats](../reference/stats.md#x), [no](javascript:alert%281%29)",
+        "    code <i>\n\n      more **not bold**",
+        "| h | `a \\| b` |\n|---|---|\n| 1 | **2** |",
+        "```text\nfenced\n\n  | x\n```",
+    ]
+    (tmp_path / "made.md").write_text("\n\n".join(text))
+    monkeypatch.setattr(guides, "_DIRECTORIES", (*guides._DIRECTORIES, tmp_path))
+    ((heading, anchor, shown),) = guide_sections("made")
+    assert (heading, anchor) == ("A <b>", "a-b")
+    assert shown.splitlines() == [
+        "<p>One <em>two</em> <strong>three <code>4</code></strong>",
+        (
+            'lines, <code>a*b*</code>; <a href="run-it-for-weeks#disk"><code>x</code></a>, '
+            '<a href="#a-b">here</a>.</p>'
+        ),
+        "<ul><li>first",
+        "</li><li>second &lt;script&gt;",
+        "  continues</li></ul>",
+        '<ol start="2"><li>two',
+        (
+            "</li><li>three, stats (<code>docs/reference/stats.md#x</code>), "
+            "no (<code>javascript:alert%281%29</code>)</li></ol>"
+        ),
+        '<pre tabindex="0">code &lt;i&gt;',
+        "",
+        "  more **not bold**</pre>",
+        (
+            '<div class="scroll" tabindex="0"><table><tr><th>h</th><th><code>a | b</code></th></tr>'
+            "<tr><td>1</td><td><strong>2</strong></td></tr></table></div>"
+        ),
+        '<pre tabindex="0">fenced',
+        "",
+        "  | x</pre>",
+    ]
+
+
+def test_no_markdown_is_left_in_a_guide():
+    for name in guide_names():
+        root = html.fromstring(render("guide.html", title="x", sections=guide_sections(name)))
+        for code in root.xpath("//pre | //code"):
+            code.drop_tree()
+        left = re.findall(r"\*\*|`|\]\(|^\||^- |\|---", root.text_content(), re.MULTILINE)
+        assert left == [], name

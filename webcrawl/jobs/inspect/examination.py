@@ -26,7 +26,7 @@ from webcrawl.jobs.inspect.info_log import Position, end_of, line_chunks
 from webcrawl.jobs.inspect.job_view import running
 from webcrawl.jobs.inspect.why_text import moment
 from webcrawl.states import CrawlState, State
-from webcrawl.wording import counted, span
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -177,8 +177,8 @@ def facts_of(examination: Examination, now: float) -> list[tuple[str, str]]:
         rows.append(("projected", record.projection))
     if record.tail and not has_ended:
         urls = counted(record.tail.urls, "URL")
-        secs = span(record.tail.secs)
-        rows.append(("held up by", f"{record.tail.host}, whose {urls} will take {secs}"))
+        until = moment(examination.at + record.tail.secs, now)
+        rows.append(("held up by", f"{record.tail.host}, whose {urls} will take until {until}"))
     rows += [("control", change) for change in examination.changes]
     if any(state != "running" for state in record.shards):
         shards = ", ".join(f"{number:,} {state}" for state, number in record.shards.items())

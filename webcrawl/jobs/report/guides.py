@@ -1,4 +1,4 @@
-"""Finds the guides of docs/howto, which the monitor shows where messages name them.
+"""Finds the guides of docs/howto, which the monitor shows as HTML where messages name them.
 
 They are next to the package in a checkout, and installed as ``webcrawl_docs``.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from html import escape
 from pathlib import Path
+from textwrap import indent
 from typing import NamedTuple
 
 from webcrawl.wording import escape_controls
@@ -17,12 +18,22 @@ _DIRECTORIES = (_ROOT / "docs" / "howto", _ROOT / "webcrawl_docs")
 _PATH = re.compile(r"docs/howto/([\w-]+)\.md(#[\w-]+)?")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _HEADING = re.compile(r"^#{1,4} (.+)$", re.MULTILINE)
-# A link to another guide or to a heading, in Markdown.
-_LINK = re.compile(r"\[([^\]\[]+)\]\((?:([\w-]+)\.md)?(#[\w-]+)?\)")
+_FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# Code, bold text, emphasis, and a link or image.
+_SPAN = re.compile(
+    r"`([^`]+)`|\*\*(.+?)\*\*|\*([^*\s][^*]*)\*|!?\[([^\]\[]+)\]\(([^)\s]+)\)", re.DOTALL
+)
+# Another guide, or a heading.
+_TARGET = re.compile(r"(?:([\w-]+)\.md)?(#[\w-]+)?")
+_ITEM = re.compile(r"^(?:-|(\d+)\.) +", re.MULTILINE)
+_INDENT = re.compile("^ {4}", re.MULTILINE)
+_PRE = '<pre tabindex="0">'
+_PRE_END = "</pre>"
+_BAR = re.compile(r"(?<!\\)\|")
 
 
 class Section(NamedTuple):
-    """Section of a guide; *text* is escaped Markdown, with its links to other guides as HTML."""
+    """Section of a guide; *text* is its HTML."""
 
     heading: str
     anchor: str
@@ -63,8 +74,9 @@ def guide_sections(name: str) -> list[Section]:
     parts = _HEADING.split(_COMMENT.sub("", path.read_text("utf-8")))[1:]
     sections = []
     for heading, text in zip(parts[::2], parts[1::2], strict=True):
-        linked = _LINK.sub(_as_html, escape(text.strip()))
-        sections.append(Section(heading, _anchor_of(heading), linked))
+        blocks = "\n".join(map(_block, re.split(r"\n\n+", _unfenced(escape(text)).strip("\n"))))
+        html = blocks.replace(f"{_PRE_END}\n{_PRE}", "\n\n")  # code with empty lines
+        sections.append(Section(heading.replace("`", ""), _anchor_of(heading), html))
     return sections
 
 
@@ -73,9 +85,47 @@ def _anchor_of(heading: str) -> str:
     return re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
 
 
-def _as_html(match: re.Match[str]) -> str:
-    """Return a link in Markdown as HTML, if it leads to a guide or a heading."""
-    text, name, anchor = match.groups(default="")
-    if name and name not in guide_names():
-        return match[0]
-    return f'<a href="{name}{anchor}">{text}</a>'
+def _unfenced(text: str) -> str:
+    """Return *text* with code between fences indented instead."""
+    return _FENCE.sub(lambda code: indent(code[1], "    "), text)
+
+
+def _block(text: str) -> str:
+    """Return a block of escaped Markdown as HTML: code, a table, a list or a paragraph."""
+    if text.startswith("    "):
+        return f"{_PRE}{_INDENT.sub('', text)}{_PRE_END}"
+    if text.startswith("|"):
+        head, _, *rows = (_BAR.split(line)[1:-1] for line in text.splitlines())
+        table = [_row(head, "th"), *(_row(row, "td") for row in rows)]
+        return f'<div class="scroll" tabindex="0"><table>{"".join(table)}</table></div>'
+    if match := _ITEM.match(text):
+        items = [f"<li>{_spans(item)}</li>" for item in _ITEM.split(text)[2::2]]
+        start = f'<ol start="{match[1]}">' if match[1] else "<ul>"
+        return f"{start}{''.join(items)}</{start[1:3]}>"
+    return f"<p>{_spans(text)}</p>"
+
+
+def _row(cells: list[str], tag: str) -> str:
+    """Return a row of a table with *cells*, elements called *tag*."""
+    texts = (_spans(cell.replace("\\|", "|").strip()) for cell in cells)
+    return f"<tr>{''.join(f'<{tag}>{text}</{tag}>' for text in texts)}</tr>"
+
+
+def _spans(text: str) -> str:
+    """Return *text*, a part of a block of escaped Markdown, as HTML."""
+    return _SPAN.sub(_span, text)
+
+
+def _span(match: re.Match[str]) -> str:
+    """Return a match of ``_SPAN`` as HTML. Only links to guides and headings lead somewhere."""
+    code, bold, emphasis, label, target = match.groups()
+    if code:
+        return f"<code>{code}</code>"
+    if bold:
+        return f"<strong>{_spans(bold)}</strong>"
+    if emphasis:
+        return f"<em>{_spans(emphasis)}</em>"
+    found = _TARGET.fullmatch(target)
+    if found and (not found[1] or found[1] in guide_names()):
+        return f'<a href="{found[1] or ""}{found[2] or ""}">{_spans(label)}</a>'
+    return f"{_spans(label)} (<code>{target.replace('../', 'docs/')}</code>)"
