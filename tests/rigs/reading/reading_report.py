@@ -39,7 +39,7 @@ def report_of(path):
 def figures_of(found):
     """All figures in the order in which they are on the page."""
     below = [one for section in found.sections.values() for one in section]
-    return [*found.rates, *found.outcomes, found.runs, *below]
+    return [*found.rates, *found.outcomes, found.runs, found.commands, *below]
 
 
 def figure(found, name):

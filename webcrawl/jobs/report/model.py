@@ -81,6 +81,7 @@ class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
     summary: pairs of a label and a number with its unit.
     rates: figures over time.
     runs: table of when the crawl was started and ended, and why.
+    commands: table of the commands that were sent.
     outcomes: tables of URLs by outcome, with examples: of those that failed, and of the others.
     sections: further figures, by the title of their section.
 
@@ -98,6 +99,7 @@ class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
     summary: list[tuple[str, str]]
     rates: list[Figure]
     runs: Figure
+    commands: Figure
     outcomes: tuple[Figure, Figure]
     sections: dict[str, list[Figure]]
     live: Live | None = None

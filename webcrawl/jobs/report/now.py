@@ -58,11 +58,22 @@ def aliases_table(crawl: Crawl) -> Figure:
 
 
 def commands_table(crawl: Crawl) -> Figure:
-    """Return the table of the latest control commands to the crawl."""
+    """Return the table of the commands in force, and of the latest ones."""
+    in_force = {change.hive or change.n: change for change in crawl.in_force}
+    latest = {change.hive or change.n: change for change in crawl.commands}
+    changes = sorted((in_force | latest).items(), key=lambda item: item[1].at, reverse=True)
     rows = [
-        (utc_time(change.at), change.command, change.origin, change.reason, change.answer or "")
-        for change in crawl.commands
+        (
+            utc_time(change.at),
+            change.command,
+            change.origin,
+            change.reason,
+            change.answer or "",
+            (change.undo or "yes") if number in in_force else "",
+        )
+        for number, change in changes
     ]
-    head = ("time (UTC)", "command", "by", "reason", "answer")
-    lead = "The latest ones. All are in logs/control.jsonl." if rows else "None so far."
-    return Figure("journal", "Commands that were sent", lead, Table(head, rows) if rows else None)
+    head = ("time (UTC)", "command", "by", "reason", "answer", "in force; ends with")
+    lead = "Those in force, and the latest ones. All are in logs/control.jsonl."
+    table = Table(head, rows) if rows else None
+    return Figure("journal", "Commands", lead if rows else "None so far.", table)

@@ -60,6 +60,7 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
         summary=_summary(crawl, at),
         rates=charts(crawl.jobdirs, secs=RANGES["all"]),
         runs=runs_table(crawl.path, crawl.jobdirs, now=at),
+        commands=now.commands_table(crawl),
         outcomes=breakdowns.outcomes(crawl, is_live=is_live),
         sections={
             **({"Warnings": [logged]} if logged.table else {}),
@@ -70,7 +71,6 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
                 breakdowns.refusals(crawl),
                 *([breakdowns.visits(crawl)] if crawl.results.visits else []),
                 breakdowns.filters(crawl),
-                now.commands_table(crawl),
             ],
             "Documents": [
                 tables.TYPES.figure(crawl),

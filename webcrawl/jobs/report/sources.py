@@ -76,6 +76,7 @@ class Crawl(NamedTuple):
     aliases: the hosts whose site is crawled under another name, as of the last checkpoint.
     visited_at: when URLs with a next visit were last visited, on average; 0 if there are none.
     commands: the last commands to the crawl, or to the first drone.
+    in_force: the commands to the crawl that are in force.
     span: when the crawl began, and when the last URL was finished; [] if none was.
     history: numbers by day, if they say more than the stats: while the crawl runs and after a kill.
         None if they do not begin with the crawl.
@@ -95,6 +96,7 @@ class Crawl(NamedTuple):
     aliases: list[AliasRow]
     visited_at: float
     commands: list[Change]
+    in_force: list[Change]
     span: list[float]
     history: Series | None
 
@@ -274,6 +276,7 @@ class CrawlReader:
             aliases=self._aliases,
             visited_at=self._visited_at,
             commands=last_changes(jobdirs[0], _MAX_COMMANDS),
+            in_force=self._changes,
             span=[min(self._began_at, log.span[0]), log.span[1]] if log.span else [],
             history=self._history() if running(jobdirs) or stats.get(CUT_OFF) else None,
         )
@@ -285,13 +288,13 @@ class CrawlReader:
         return read_series(self.jobdirs, DAY) if is_whole else None
 
     def _read_rules(self, *, is_new: bool) -> None:
-        """Read which hosts are excluded if there are other commands, or if *is_new*."""
+        """Read the commands in force; if they or *is_new* say so, also which hosts are excluded."""
+        changes_before = self._changes
         with suppress(FatalError):  # raised for a file that cannot be used
-            changes = in_force(self.jobdirs)
-            if is_new or changes != self._changes:
-                rules = saved_host_rules(self._settings, self.jobdirs[0], changes)
+            self._changes = in_force(self.jobdirs)
+            if is_new or self._changes != changes_before:
+                rules = saved_host_rules(self._settings, self.jobdirs[0], self._changes)
                 self.file.is_excluded = lambda host: rules.exclusion_of(host) is not None
-                self._changes = changes
 
     def _read_queues(self, view: JobView) -> None:
         """Read the queues of hosts and the parked URLs in *view* into the temporary file."""
