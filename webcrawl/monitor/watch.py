@@ -119,7 +119,7 @@ class Watch:
         crawl = self._reader.crawl()
         self._parked = crawl.counts("frontier/parked/")
         self._contacted = crawl.hosts
-        page = report(crawl, at=wall_time(), is_live=True)
+        page = report(crawl, at=wall_time())
         if not is_complete:
             page = replace(page, head=[*page.head, "Still reading the log: the figures will grow."])
         settings = self._settings_figure(runs_of(jobdirs[0]))
@@ -186,7 +186,7 @@ class Watch:
         assert self._reader is not None  # as in ``hosts``
         host = host_of(question) if "/" in question else question
         file = self._reader.file
-        figure = partial(hosts_figure, file, words=host, limit=_MAX_HOSTS_OF, is_live=True)
+        figure = partial(hosts_figure, file, words=host, limit=_MAX_HOSTS_OF)
         # The page has another table of hosts, with another name.
         return (await asyncio.to_thread(figure))._replace(name="asked-hosts")
 

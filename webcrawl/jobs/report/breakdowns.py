@@ -11,7 +11,6 @@ from webcrawl.jobs.report.figures import (
     Figure,
     Table,
     ask_about,
-    histogram,
     share,
     shares,
 )
@@ -29,11 +28,9 @@ _FAILED_HOSTS = (
     "SELECT outcome, hosts, host FROM "
     "(SELECT outcome, count(*) AS hosts, host, max(urls) FROM faults GROUP BY outcome)"
 )
-# Depths from this one on are counted together.
-_DEPTHS = 20
 
 
-def outcomes(crawl: Crawl, *, is_live: bool) -> tuple[Figure, Figure]:
+def outcomes(crawl: Crawl) -> tuple[Figure, Figure]:
     """Return the table of failed URLs, and that of the others."""
     results = crawl.results
     # Heritrix' codes are only in the tables for programs.
@@ -46,13 +43,12 @@ def outcomes(crawl: Crawl, *, is_live: bool) -> tuple[Figure, Figure]:
     failed_rows = []
     other_rows = []
     for outcome in ranked:
-        asked = ask_about if is_live else str
-        example = asked(crawl.log.examples[outcome])
+        example = ask_about(crawl.log.examples[outcome])
         if kind_of(outcome) in FAULTS:
             number, host = hosts.get(outcome, (0, ""))
             about = (whose_fault(outcome), meaning_of(outcome))
             failed_rows.append(
-                (outcome, counts[outcome], number, asked(host), *about, example),
+                (outcome, counts[outcome], number, ask_about(host), *about, example),
             )
         else:
             other_rows.append((outcome, counts[outcome], meaning_of(outcome), example))
@@ -74,8 +70,7 @@ def outcomes(crawl: Crawl, *, is_live: bool) -> tuple[Figure, Figure]:
     failures = Figure("faults", "What failed", lead, table, bars=1)
 
     pages = share(results.pages, results.urls)
-    earlier = "" if is_live else " (81.4% in Mercator's crawl)"
-    lead = f"Of {results.urls:,} URLs, {pages} gave a document{earlier}."
+    lead = f"Of {results.urls:,} URLs, {pages} gave a document."
     lead += " Others are not there, or robots.txt or a rule denies them, which is nobody's fault."
     lead += _BEFORE_VISITS * bool(results.visits)
     table = Table(("outcome", "URLs", "what it means", "example"), other_rows)
@@ -85,8 +80,8 @@ def outcomes(crawl: Crawl, *, is_live: bool) -> tuple[Figure, Figure]:
 def visits(crawl: Crawl) -> Figure:
     """Return the figure of visits of URLs that were finished before."""
     lead = "URLs that were fetched before were visited again {total:,} times."
-    counts = with_prefix("visits/", crawl.totals)
-    return shares("visits", "Visits", counts, what="result", of="visits", lead=lead)
+    counts = Counter(with_prefix("visits/", crawl.totals)).most_common()
+    return shares("visits", "Visits", dict(counts), what="result", of="visits", lead=lead)
 
 
 def refusals(crawl: Crawl) -> Figure:
@@ -111,21 +106,9 @@ def filters(crawl: Crawl) -> Figure:
     counts = crawl.counts("urls/refused/")
     counts |= {f"{name} (seeds)": n for name, n in crawl.counts("seeds/refused/").items()}
     lead = "Filters refused {total:,} links and seeds."
-    return shares(
-        "filters", "Links refused by filters", counts, what="filter", of="links", lead=lead
-    )
-
-
-def depths(crawl: Crawl) -> Figure:
-    """Return the figure of documents by their depth, the distance from a seed."""
-    log = crawl.log
-    deepest = max(log.depths, default=0)
-    counts = {f"{depth}": log.depths[depth] for depth in range(min(deepest + 1, _DEPTHS))}
-    if deepest >= _DEPTHS:
-        counts[f"{_DEPTHS}+"] = log.pages - sum(counts.values())
-    mean = sum(depth * count for depth, count in log.depths.items()) / (log.pages or 1)
-    lead = f"Links from a seed to the page: {mean:.1f} on average, at most {deepest}."
-    return histogram("depth", "Depth", counts, what="depth", lead=lead)
+    ranked = dict(Counter(counts).most_common())
+    title = "Links refused by filters"
+    return shares("filters", title, ranked, what="filter", of="links", lead=lead)
 
 
 def politeness(crawl: Crawl) -> Figure:
@@ -137,4 +120,4 @@ def politeness(crawl: Crawl) -> Figure:
     by_pause = {span(pause): counts[pause] for pause in sorted(counts)}
     lead = "Time between the end of a request and the start of the next one to the same host."
     what = "pause, at least"
-    return histogram("politeness", "Pauses of hosts", by_pause, what=what, of="pauses", lead=lead)
+    return shares("politeness", "Pauses of hosts", by_pause, what=what, of="pauses", lead=lead)

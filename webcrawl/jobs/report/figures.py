@@ -19,10 +19,7 @@ Cell: TypeAlias = str | int | float
 
 #: Shown for a number that is not known.
 UNKNOWN = "not known"
-#: Name of the row that sums up everything that is not listed.
-OTHERS = "all others"
 
-_MAX_ROWS = 50
 _PREFIXES = ("", "k", "M", "G", "T")
 
 
@@ -93,39 +90,16 @@ def size(number: float) -> str:
 def shares(
     name: str, title: str, counts: Mapping[str, int], *, what: str, of: str, lead: str
 ) -> Figure:
-    """Return a figure of the largest *counts* with their shares of the sum.
+    """Return a figure of the *counts*, in their order, with their shares of the sum.
 
     *what* and *of* are the headings of the names and the numbers. *lead* is formatted with the
-    fields total, kinds (the number of names), first (the name of the largest) and part (its share).
+    field total.
     """
-    total = sum(counts.values())
-    # The largest first, and names with equal counts in the order of the alphabet.
-    ranked = sorted(filter(counts.get, counts), key=lambda label: (-counts[label], label))
-    if ranked:
-        first = ranked[0]
-        part = share(counts[first], total)
-        lead = lead.format(total=total, kinds=len(ranked), first=first, part=part)
-    largest = {label: counts[label] for label in ranked[:_MAX_ROWS]}
-    if len(ranked) > _MAX_ROWS:
-        largest[OTHERS] = total - sum(largest.values())
-    return histogram(name, title, largest, what=what, of=of, lead=lead)
-
-
-def histogram(
-    name: str,
-    title: str,
-    counts: Mapping[str, int],
-    *,
-    what: str,
-    of: str = "documents",
-    lead: str,
-) -> Figure:
-    """Return a figure of the numbers *of* something by *what*, in the order of *counts*."""
     total = sum(counts.values())
     if not total:
         return Figure(name, title, "None so far.")
     rows = [(label, count, share(count, total)) for label, count in counts.items()]
-    return Figure(name, title, lead, Table((what, of, "share"), rows), bars=1)
+    return Figure(name, title, lead.format(total=total), Table((what, of, "share"), rows), bars=1)
 
 
 def over_time(

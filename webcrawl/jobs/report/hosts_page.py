@@ -155,11 +155,9 @@ def _lead(file: TotalsFile) -> str:
     return _LEAD.format(f", {file.queues_at}" if file.queues_at else "")
 
 
-def hosts_figure(file: TotalsFile, *, words: str = "", limit: int, is_live: bool) -> Figure:
+def hosts_figure(file: TotalsFile, *, words: str = "", limit: int) -> Figure:
     """Return the first hosts whose names contain *words*: those that hold up the end."""
     table = hosts_page(file, words=words, limit=limit).table
-    if not is_live:  # links lead to answers of the monitor
-        table = Table(table.head, [(str(host), *others) for host, *others in table.rows])
     if not table.rows:
         return Figure("hosts", "Hosts", "None so far.")
     lead = (

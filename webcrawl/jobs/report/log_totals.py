@@ -24,7 +24,6 @@ class LogTotals:
     counts: what the shards count, as far as the log has it, by the names of the stats. A URL counts
         again if a crash has hidden its end.
     answers: number of URLs by status, 0 without an answer, and outcome.
-    depths: number of pages by depth.
     examples: the last URL of each outcome.
     span: when the first request for a URL was sent, and when the last URL was finished; [] if none.
     """
@@ -33,7 +32,6 @@ class LogTotals:
         self.pages = 0
         self.counts: Counter[str] = Counter()
         self.answers: Counter[tuple[int, str]] = Counter()
-        self.depths: Counter[int] = Counter()
         self.examples: dict[str, str] = {}
         self.span: list[float] = []
         self._file = file
@@ -56,7 +54,6 @@ class LogTotals:
         self.counts.update([f"outcome/{line.outcome}" for line in first_results])
         self.answers.update([(line.status, line.outcome) for line in first_results])
         self.examples.update({line.outcome: line.url for line in first_results})
-        self.depths.update([line.depth for line in pages])
         self._file.add(lines)
         times = [
             *self.span,

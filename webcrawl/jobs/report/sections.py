@@ -33,15 +33,12 @@ if TYPE_CHECKING:
 _HOSTS_SHOWN = 20
 
 
-def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
-    """Return the report of *crawl* at the epoch second *at*.
-
-    With *is_live* it is for the page of a running crawl, which compares nothing with older crawls.
-    """
+def report(crawl: Crawl, *, at: float) -> ReportPage:
+    """Return the report of *crawl* at the epoch second *at*."""
     times = [*map(utc_time, crawl.span)]
     period = f"; began {times[0]}, last URL {times[1]} (UTC)" if times else ""
     drones = f", {counted(crawl.drones, 'drone')}" if crawl.drones else ""
-    logged = warnings(crawl.jobdirs, is_live=is_live)
+    logged = warnings(crawl.jobdirs)
     damage = [f"The rest of a log could not be read: {why}" for why in crawl.damage]
     return ReportPage(
         title=f"Crawl {crawl.path.resolve().name}",
@@ -61,7 +58,7 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
         rates=charts(crawl.jobdirs, secs=RANGES["all"]),
         runs=runs_table(crawl.path, crawl.jobdirs, now=at),
         commands=now.commands_table(crawl),
-        outcomes=breakdowns.outcomes(crawl, is_live=is_live),
+        outcomes=breakdowns.outcomes(crawl),
         sections={
             **({"Warnings": [logged]} if logged.table else {}),
             **({"Drones": [now.drones_table(crawl)]} if crawl.drones and crawl.processes else {}),
@@ -72,12 +69,9 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
                 *([breakdowns.visits(crawl)] if crawl.results.visits else []),
                 breakdowns.filters(crawl),
             ],
-            "Documents": [
-                tables.TYPES.figure(crawl),
-                breakdowns.depths(crawl),
-            ],
+            "Documents": [tables.TYPES.figure(crawl)],
             "Hosts": [
-                hosts_figure(crawl.file, limit=_HOSTS_SHOWN, is_live=is_live),
+                hosts_figure(crawl.file, limit=_HOSTS_SHOWN),
                 *([now.aliases_table(crawl)] if crawl.aliases else []),
                 breakdowns.politeness(crawl),
             ],

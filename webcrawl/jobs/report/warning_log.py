@@ -51,7 +51,7 @@ class Messages(msgspec.Struct):
 _decode = json_decoder(Messages)
 
 
-def warnings(jobdirs: Iterable[Path], *, is_live: bool) -> Figure:
+def warnings(jobdirs: Iterable[Path]) -> Figure:
     """Return the table of the last warnings and errors, the most severe kinds first."""
     kinds: dict[str, Messages] = {}
     lines = (line for jobdir in jobdirs for line in _lines(jobdir))
@@ -71,7 +71,7 @@ def warnings(jobdirs: Iterable[Path], *, is_live: bool) -> Figure:
             utc_time(kind.at),
             utc_time(kind.last),
             kind.text,
-            _guide(kind.where) if is_live else how_to(kind.where),
+            _guide(kind.where),
         )
         for kind in latest
     ]
