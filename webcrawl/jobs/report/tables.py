@@ -114,7 +114,7 @@ def crawl_table(crawl: Crawl) -> Table:
         "state": crawl.state,
         "begin (UTC)": span[0],
         "last URL (UTC)": span[-1],
-        "running time in seconds": crawl.secs or UNKNOWN,
+        "running time in seconds": round(crawl.secs, 1) or UNKNOWN,
         "seeds finished": seeds,
         "seeds failed": int(failed_seeds),
         "hosts contacted": crawl.hosts,
