@@ -132,11 +132,8 @@ class Projection:
 
         # If the end moves away by m seconds per second, t seconds of work take t / (1 - m). The
         # earliest end assumes that it does not move away, the latest that it does not come nearer.
-        # The crawl does not end before the host that is said to hold it up.
         min_left = (1 - _MARGIN) * max(now.min_secs, work_secs)
         min_left /= 1 - max(min(smallest, 0.0), _MIN_MOVEMENT)
-        if tail := self.tail():
-            min_left = max(min_left, tail.secs)
         # The queue of a host that waits for a worker does not shrink in the meantime. So for the
         # share of such hosts, both times add up.
         max_left = max(now.max_secs, work_secs) + now.ready * min(now.max_secs, work_secs)
@@ -188,10 +185,17 @@ class Projection:
         return f"{words} ({basis})"
 
     def tail(self) -> Tail | None:
-        """Return the host whose queue takes longer than all URLs at the present rate, if any."""
+        """Return the host whose queue takes longer than all URLs at the present rate, if any.
+
+        It takes at least these seconds: a crawl cannot end before the host that holds it up.
+        """
         rate = self._rate()
-        tail = self._samples[-1].tail if rate else None
-        return tail if tail and tail.secs > self._samples[-1].known / rate else None
+        now = self._samples[-1] if rate else None
+        if now is None or now.tail is None or now.tail.secs <= now.known / rate:
+            return None
+        end = self.range()
+        min_secs = min(now.tail.secs, end.earliest - now.at) if end else now.tail.secs
+        return now.tail._replace(secs=round(min_secs, 1))
 
     def stats(self) -> dict[str, float | str]:
         """Return the projection, keyed by names in the stats. Without an estimate, the end is 0."""

@@ -108,7 +108,7 @@ def test_guides_are_shown_as_html(tmp_path, monkeypatch):
         "# A <b>",
         "One *two* **three `4`**\nlines, `a*b*`; [`x`](run-it-for-weeks.md#disk), [here](#a-b).",
         "- first\n- second <script>\n  continues",
-        "2. two\n3. three, [stats](../reference/stats.md#x), [no](javascript:alert%281%29)",
+        "2. two\n3. three, [stats](../reference/made.md#x), [no](javascript:alert%281%29)",
         "    code <i>\n\n      more **not bold**",
         "| h | `a \\| b` |\n|---|---|\n| 1 | **2** |",
         "```text\nfenced\n\n  | x\n```",
@@ -128,7 +128,7 @@ def test_guides_are_shown_as_html(tmp_path, monkeypatch):
         "  continues</li></ul>",
         '<ol start="2"><li>two',
         (
-            "</li><li>three, stats (<code>docs/reference/stats.md#x</code>), "
+            f"</li><li>three, stats (<code>docs/{'reference'}/made.md#x</code>), "
             "no (<code>javascript:alert%281%29</code>)</li></ol>"
         ),
         '<pre tabindex="0">code &lt;i&gt;',

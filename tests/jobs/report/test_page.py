@@ -125,7 +125,7 @@ def test_a_page_is_self_contained_and_changes_nothing_else(stored, tmp_path):
     # The rows of some tables have bars, the longest one for the largest number.
     bars = root.xpath("//figure[@id='responsecode-report']//td[@class='bars']//@d")
     assert bars[:2] == ["M0 0h100.0v1H0z", "M0 0h2.5v1H0z"]
-    assert len(root.xpath("//figure[.//td[@class='bars']]")) == 6
+    assert len(root.xpath("//figure[.//td[@class='bars']]")) == 5
 
 
 def test_a_crawl_without_a_page_has_a_report_that_says_so(stored, tmp_path):

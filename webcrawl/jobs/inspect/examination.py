@@ -178,7 +178,9 @@ def facts_of(examination: Examination, now: float) -> list[tuple[str, str]]:
     if record.tail and not has_ended:
         urls = counted(record.tail.urls, "URL")
         until = moment(examination.at + record.tail.secs, now)
-        rows.append(("held up by", f"{record.tail.host}, whose {urls} will take until {until}"))
+        rows.append(
+            ("held up by", f"{record.tail.host}, whose {urls} will take at least until {until}")
+        )
     rows += [("control", change) for change in examination.changes]
     if any(state != "running" for state in record.shards):
         shards = ", ".join(f"{number:,} {state}" for state, number in record.shards.items())
