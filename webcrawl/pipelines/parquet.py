@@ -54,7 +54,7 @@ _decode = msgpack_decoder(list[list[Any]])
 class ParquetFiles:
     """Writes rows to Parquet files in *directory*. Not thread-safe.
 
-    A spool is full when it has *max_rows* or *max_bytes*. *executor* provides the thread that turns
+    A spool is full when it has *max_bytes*. *executor* provides the thread that turns
     spools into Parquet files; by default one is started. Needs pyarrow.
     """
 
@@ -62,14 +62,13 @@ class ParquetFiles:
         self,
         *,
         directory: Path,
-        max_rows: int = 1 << 20,
         max_bytes: int = 1 << 27,
         executor: Executor | None = None,
         clock: TimeSource = wall_time,
     ) -> None:
         """Prepare to write to *directory*, which ``open`` makes.
 
-        max_rows, max_bytes: a spool is full when it has this many rows or bytes.
+        max_bytes: a spool is full when it has this many bytes.
         executor: provides the thread that turns spools into Parquet files; None to start one.
         clock: the time in epoch seconds.
         """
@@ -77,15 +76,13 @@ class ParquetFiles:
         self._files = GrowingFiles(
             directory=directory, prefix="part", suffixes=_SUFFIXES, clock=clock
         )
-        self._max_rows = max_rows
         self._max_bytes = max_bytes
         self._executor = executor or ThreadPoolExecutor(1, thread_name_prefix="parquet")
         self._schema = b""  # serialized; ``open`` sets it
-        # The current spool, the locked descriptor of its file, and its rows. None if no row was
-        # written since the last spool was full.
+        # The current spool, and the locked descriptor of its file. None if no row was written since
+        # the last spool was full.
         self._spool: RecordLog | None = None
         self._lock = -1
-        self._rows = 0
         self._is_synced = True  # whether ``sync`` has nothing to do
         # The conversion of the last spool, until it was waited for.
         self._conversion: Future[None] | None = None
@@ -111,8 +108,7 @@ class ParquetFiles:
             self._spool = self._begin()
         self._is_synced = False
         size = self._spool.append(msgspec.msgpack.encode(rows))  # of the whole spool
-        self._rows += len(rows)
-        if self._rows >= self._max_rows or size >= self._max_bytes:
+        if size >= self._max_bytes:
             self._finish()
 
     def sync(self) -> None:
@@ -142,7 +138,6 @@ class ParquetFiles:
             os.close(lock)
             raise
         self._lock = lock
-        self._rows = 0
         return spool
 
     def _finish(self) -> None:

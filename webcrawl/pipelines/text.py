@@ -47,7 +47,14 @@ MAX_SIMHASH_CHARS = 100_000
 _WORD = re.compile(r"\w+")
 # Odd numbers with bits in all positions (splitmix64).
 _FACTORS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
-# Types of the columns that are not text.
+# The columns in their order, those of ``Signals`` last, and the types of those that are not text.
+_NAMES = (
+    "url host fetched_at status content_type title language text truncated simhash robots "
+    "robots_line licences tdm_reservation tdm_policy language_score language_source encoding "
+    "encoding_source flags rights id dump date file_path warc_offset warc_length minhash "
+    "email_addresses ip_addresses score markdown"
+)
+_COLUMNS = " ".join((_NAMES, *Signals.__struct_fields__))
 _TYPES = {
     "fetched_at": "time",
     "status": "int16",
@@ -63,46 +70,6 @@ _TYPES = {
     **{name: f"{kind}64" for name, kind in Signals.__annotations__.items()},
     **dict.fromkeys(("robots", "licences"), "strings"),
 }
-
-
-class TextRow(msgspec.Struct):
-    """A row of the dataset, which is followed by the ``Signals`` of its text.
-
-    ``fetched_at`` is in microseconds since the epoch; in JSON it is a string.
-    """
-
-    url: str
-    host: str
-    fetched_at: int | str
-    status: int
-    content_type: str
-    title: str
-    language: str
-    text: str
-    truncated: bool
-    simhash: int
-    robots: tuple[str, ...]
-    robots_line: str
-    licences: tuple[str, ...]
-    tdm_reservation: str
-    tdm_policy: str
-    language_score: float
-    language_source: str
-    encoding: str
-    encoding_source: str
-    flags: str
-    rights: str
-    id: str
-    dump: str
-    date: str
-    file_path: str | None
-    warc_offset: int | None
-    warc_length: int | None
-    minhash: list[int] | None
-    email_addresses: int
-    ip_addresses: int
-    score: int | None
-    markdown: str
 
 
 class TextDataset(ProcessingModule):
@@ -166,8 +133,7 @@ class TextDataset(ProcessingModule):
         self._job = self.jobdir.name if self.jobdir is not None else "crawl"
         if self._is_parquet:
             self._rows = ParquetFiles(directory=self.directory)
-            names = TextRow.__struct_fields__ + Signals.__struct_fields__
-            self._rows.open(schema_of(" ".join(names), **_TYPES))
+            self._rows.open(schema_of(_COLUMNS, **_TYPES))
         else:
             make_directory(self.directory)
             self._lock = DirectoryLock(path=self.directory / "LOCK")
@@ -188,39 +154,36 @@ class TextDataset(ProcessingModule):
                 markdown=replace_addresses(main_text.markdown)[0],
             )
         text = main_text.text
-        columns = msgspec.structs.asdict(main_text)
-        del columns["markup"]
         # Its ID, file, offset and length. Without a WARC record, the row gets a new ID.
         record = page.warc_record or (new_record_id(), None, None, None)
         fetched = datetime.fromtimestamp(page.fetched_at, UTC)
-        row = TextRow(
-            url=page.url,
-            host=host_of(page.url),
-            fetched_at=round(page.fetched_at * 1e6),
-            status=page.status,
-            content_type=page.content_type,
-            simhash=simhash(text),
-            robots_line=page.robots_line,
-            flags=page.flags,
-            rights=page.rights.as_json,
-            id=record[0],
-            dump=f"{self._job}-{fetched:%Y-%m-%d}",
-            date=f"{fetched:%Y-%m-%dT%H:%M:%SZ}",
-            file_path=record[1],
-            warc_offset=record[2],
-            warc_length=record[3],
-            minhash=minhash(text),
-            email_addresses=email_addresses,
-            ip_addresses=ip_addresses,
-            score=score,
-            **columns,
-        )
-        signals = signals_of(text)
+        row = msgspec.structs.asdict(main_text) | msgspec.structs.asdict(signals_of(text))
+        row |= {
+            "url": page.url,
+            "host": host_of(page.url),
+            "fetched_at": fetched.isoformat(),
+            "status": page.status,
+            "content_type": page.content_type,
+            "simhash": simhash(text),
+            "robots_line": page.robots_line,
+            "flags": page.flags,
+            "rights": page.rights.as_json,
+            "id": record[0],
+            "dump": f"{self._job}-{fetched:%Y-%m-%d}",
+            "date": f"{fetched:%Y-%m-%dT%H:%M:%SZ}",
+            "file_path": record[1],
+            "warc_offset": record[2],
+            "warc_length": record[3],
+            "minhash": minhash(text),
+            "email_addresses": email_addresses,
+            "ip_addresses": ip_addresses,
+            "score": score,
+        }
         if isinstance(self._rows, ParquetFiles):
-            self._rows.write([msgspec.structs.astuple(row) + msgspec.structs.astuple(signals)])
+            row["fetched_at"] = round(page.fetched_at * 1e6)  # in microseconds
+            self._rows.write([[row[name] for name in _COLUMNS.split()]])
         else:
-            row.fetched_at = fetched.isoformat()
-            line = msgspec.structs.asdict(row) | msgspec.structs.asdict(signals)
+            line = {name: row[name] for name in _COLUMNS.split()}
             self._rows.append(msgspec.json.encode(line))
         self.stats.inc("characters", len(text))
 
