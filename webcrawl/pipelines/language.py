@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import re
+import unicodedata
 from importlib.metadata import distribution
 from typing import Any, NamedTuple
 
@@ -43,47 +44,48 @@ _RENAMED = {
     **dict.fromkeys(("mis", "mul", "und", "zxx"), ""),
 }
 
-# Unicode blocks and the languages written in them, the most likely first; "*" means all others.
-_SCRIPTS = """
-41-5A 61-7A C0-24F 1E00-1EFF: * az bs kk ku ms sr tk tt uz
-370-3FF 1F00-1FFF: el
-400-52F: ru uk bg sr mk be kk ky tg mn tt ba cv os ce ab sah bs az uz tk kv mhr myv udm
-531-58F: hy
-591-5F4: he yi
-600-6FF 750-77F FB50-FDFF FE70-FEFF: ar fa ur ps ug ckb sd ku arz azb pnb ks kk ms
-780-7BF: dv
-900-97F: hi mr ne sa bho mai new gom sd ks
-980-9FF: bn as bpy mni
-A00-A7F: pa
-A80-AFF: gu
-B00-B7F: or
-B80-BFF: ta
-C00-C7F: te
-C80-CFF: kn
-D00-D7F: ml
-D80-DFF: si
-E00-E7F: th
-E80-EFF: lo
-F00-FFF: bo dz
-1000-109F: my shn mnw
-10A0-10FF: ka
-1200-139F: am ti
-1780-17FF: km
-1800-18AF: mn
-3040-30FF: ja
-3400-4DBF 4E00-9FFF: zh ja
-1100-11FF AC00-D7AF: ko
-"""
-_LANGUAGES = [line.partition(": ")[2].split() for line in _SCRIPTS.strip().splitlines()]
+# Scripts, by the first word of the names of their characters, and the languages written in them,
+# the most likely first; "*" means all others.
+_SCRIPTS = {
+    "LATIN": "* az bs kk ku ms sr tk tt uz",
+    "GREEK": "el",
+    "CYRILLIC": "ru uk bg sr mk be kk ky tg mn tt ba cv os ce ab sah bs az uz tk kv mhr myv udm",
+    "ARMENIAN": "hy",
+    "HEBREW": "he yi",
+    "ARABIC": "ar fa ur ps ug ckb sd ku arz azb pnb ks kk ms",
+    "THAANA": "dv",
+    "DEVANAGARI": "hi mr ne sa bho mai new gom sd ks",
+    "BENGALI": "bn as bpy mni",
+    "GURMUKHI": "pa",
+    "GUJARATI": "gu",
+    "ORIYA": "or",
+    "TAMIL": "ta",
+    "TELUGU": "te",
+    "KANNADA": "kn",
+    "MALAYALAM": "ml",
+    "SINHALA": "si",
+    "THAI": "th",
+    "LAO": "lo",
+    "TIBETAN": "bo dz",
+    "MYANMAR": "my shn mnw",
+    "GEORGIAN": "ka",
+    "ETHIOPIC": "am ti",
+    "KHMER": "km",
+    "MONGOLIAN": "mn",
+    "KATAKANA HIRAGANA": "ja",
+    "CJK": "zh ja",
+    "HANGUL": "ko",
+}
+_LANGUAGES = [languages.split() for languages in _SCRIPTS.values()]
 _LATIN = 0
 _KANA, _HAN, _HANGUL = range(len(_LANGUAGES) - 3, len(_LANGUAGES))
 _NOT_LATIN = set().union(*_LANGUAGES[1:]) - set(_LANGUAGES[_LATIN])
+_NUMBERS = {word: number for number, words in enumerate(_SCRIPTS) for word in words.split()}
+_NAMES = (unicodedata.name(chr(code), "").replace("-", " ") for code in range(1 << 16))
 # The number of the script of each UTF-16 code unit; the last number means "not a letter".
-_SCRIPT_OF = np.full(1 << 16, len(_LANGUAGES), np.uint8)
-for _number, _line in enumerate(_SCRIPTS.strip().splitlines()):
-    for _block in _line.partition(":")[0].split():
-        _first, _last = (int(end, 16) for end in _block.split("-"))
-        _SCRIPT_OF[_first : _last + 1] = _number
+_SCRIPT_OF = np.array(
+    [_NUMBERS.get(name.partition(" ")[0], len(_LANGUAGES)) for name in _NAMES], np.uint8
+)
 
 
 class Language(NamedTuple):
