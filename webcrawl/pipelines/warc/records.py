@@ -301,25 +301,20 @@ def _metadata(page: Page, why: str) -> bytes:
 
     *why* is the reason if the page does not go through the processing modules, else "".
     """
-    fields = [("depth", str(page.depth)), ("kind", page.kind)]
-    if why:
-        fields.append(("notProcessed", why))
-    if page.via:
-        fields.append(("via", _safe_url(page.via)))
-    fields.append(("fetchTimeMs", str(round(page.download_seconds * 1000))))
-    if page.attempts:
-        fields.append(("attempts", str(page.attempts)))
-    if page.charset:
-        fields.append(("charset", page.charset))
-    if page.flags:
-        fields.append(("flags", page.flags))
-    if page.robots_line:
-        fields.append(("robotsLine", page.robots_line))
-    if page.rights.purpose:
-        fields.append(("rights", page.rights.as_json))
-    if page.redirect_target:
-        fields.append(("redirectTarget", _safe_url(page.redirect_target)))
-    return _warc_fields(fields) + _outlinks(page.links)
+    fields = [
+        ("depth", str(page.depth)),
+        ("kind", page.kind),
+        ("notProcessed", why),
+        ("via", _safe_url(page.via)),
+        ("fetchTimeMs", str(round(page.download_seconds * 1000))),
+        ("attempts", str(page.attempts or "")),
+        ("charset", page.charset),
+        ("flags", page.flags),
+        ("robotsLine", page.robots_line),
+        ("rights", page.rights.as_json if page.rights.purpose else ""),
+        ("redirectTarget", _safe_url(page.redirect_target)),
+    ]
+    return _warc_fields(field for field in fields if field[1]) + _outlinks(page.links)
 
 
 def _outlinks(links: Sequence[Link]) -> bytes:
