@@ -37,7 +37,6 @@ _FULL = "The disk is full at {}, if it fills as in the last ten minutes."
 _PAUSE = " The crawl pauses before, at {}, when less than DISK_MIN_FREE_BYTES ({:,} GB) is free."
 _MIN_FREE = "DISK_MIN_FREE_BYTES"
 _NOT_FULL = "The disk has not filled for ten minutes, so it is not known when it is full."
-_SLOWER = 0.8
 # An hour in which the crawl ran for at least this share counts as whole. A difference of less than
 # _SAME is none.
 _WHOLE = 0.95
@@ -169,7 +168,7 @@ def comparisons(jobdirs: Sequence[Path], *, now: float) -> list[str]:
             if has_base:
                 rate_before = before.mean_rate(name)
                 text += f", before {_rounded(rate_before):,}{_change(rate, rate_before, _NUMBERS)}"
-        sentences.append(f"{text}{_slower_since(name, series, before)}.")
+        sentences.append(f"{text}.")
 
     (part, urls), (part_before, urls_before) = map(_failures, (hour, before))
     text = f"Failures: {part:.1%} of {urls:,.0f} URLs {until}"
@@ -200,19 +199,6 @@ def _change(now: float, before: float, words: tuple[str, str, str]) -> str:
     if factor < 1:
         return f": {1 - factor:.0%} {less}"
     return f": {factor - 1:.0%} {more}" if factor < 2 else f": {factor:.1f} times {as_much}"
-
-
-def _slower_since(name: str, series: Series, before: Series) -> str:
-    """Say since when *series* has had fewer of *name* per second than *before*, if it has now."""
-    enough = _SLOWER * before.mean_rate(name)
-    if series.since(series.at[-1] - _RECENT_SECS).mean_rate(name) >= enough:
-        return ""
-    fast = [
-        at
-        for at in series.at[::10]
-        if series.since(at, at + _RECENT_SECS).mean_rate(name) >= enough
-    ]
-    return f"; slower since about {utc_time(fast[-1] + _RECENT_SECS)[:-3]} UTC" if fast else ""
 
 
 def series_of(jobdirs: Sequence[Path], *, secs: float, until: float = math.inf) -> Series:
