@@ -2,6 +2,7 @@
 crawls say what the servers' record and logs/info.jsonl say, and what a summary advises loses
 nothing."""
 
+import json
 import math
 import os
 import re
@@ -161,6 +162,10 @@ def of_report(path, truth):
     known = {row[0]: row[1] for row in figure(found, "crawl-report").table.rows}
     pages_over_time = series_of(jobdirs_of(path), secs=math.inf).total("pages")
     pages, given_up = truth.count("pages"), truth.count("given up")
+    began_at = min(
+        json.loads((jobdir / "logs/runs.jsonl").read_text().splitlines()[0])["at"]
+        for jobdir in jobdirs_of(path)
+    )
     return {
         "report pages": (rows["pages"][0], pages),
         "report given up": (
@@ -170,7 +175,8 @@ def of_report(path, truth):
         "report hosts": (rows["hosts contacted"], [len(truth.hosts)]),
         "report known hosts": (known["hosts contacted"], len(truth.hosts)),
         "report known bytes": (known["bytes received"], truth.bytes),
-        "report begin": (of_stamp(known["begin (UTC)"]), pytest.approx(truth.span[0], abs=1)),
+        "report begin": (of_stamp(known["begin (UTC)"]), int(began_at)),
+        "report begin before requests": (began_at <= truth.span[0], True),
         "report end": (of_stamp(known["last URL (UTC)"]), truth.span[1]),
         "report received": (rows["received"][0], float(f"{truth.bytes / 1e6:.3g}")),
         "report duplicates": (rows["duplicates"][0], round(100 * truth.duplicates / pages, 1)),
