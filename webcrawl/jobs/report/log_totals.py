@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 class LogTotals:
     """Totals of all lines that were added; those by host, content type and seed are in *file*.
 
-    pages: number of URLs that gave a document (2xx).
     counts: what the shards count, as far as the log has it, by the names of the stats. A URL counts
         again if a crash has hidden its end.
     answers: number of URLs by status, 0 without an answer, and outcome.
@@ -29,7 +28,6 @@ class LogTotals:
     """
 
     def __init__(self, *, file: TotalsFile) -> None:
-        self.pages = 0
         self.counts: Counter[str] = Counter()
         self.answers: Counter[tuple[int, str]] = Counter()
         self.examples: dict[str, str] = {}
@@ -48,7 +46,6 @@ class LogTotals:
         self.counts.update([f"visits/{line.visit}" for line in lines if line.visit])
         first_results = [line for line in lines if not line.visit]
         pages = [line for line in first_results if is_document(line.outcome)]
-        self.pages += len(pages)
         self.counts["content/duplicates"] += sum(line.duplicate for line in pages)
         self.counts["fetch/bytes"] += sum(line.bytes for line in lines)
         self.counts.update([f"outcome/{line.outcome}" for line in first_results])
