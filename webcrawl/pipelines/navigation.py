@@ -116,7 +116,7 @@ def mark_navigation(page: bytes) -> bytes:
         segments, spans = _segments(parts)
         if segments:
             break
-    _classify(segments, parts)
+    _classify(segments)
     marked = _navigation(segments)
     for number in marked:
         at = segments[number].at
@@ -201,13 +201,12 @@ def _find_notices(segments: list[_Segment]) -> None:
             begin = found + 1
 
 
-def _classify(segments: list[_Segment], parts: list[bytes]) -> None:
+def _classify(segments: list[_Segment]) -> None:
     """Set the kinds of *segments*."""
     _find_notices(segments)
     for one in segments:
         is_line = one.inside and (
-            one.outside <= max(one.inside * 0.55, 3 * one.links)
-            or (one.has_label and one.outside < one.inside)
+            one.outside <= one.inside * 0.55 or (one.has_label and one.outside < one.inside)
         )
         if one.tag in _HEADINGS:
             one.kind = HEADING
@@ -216,7 +215,7 @@ def _classify(segments: list[_Segment], parts: list[bytes]) -> None:
         elif one.outside >= _MIN_TEXT or one.tag == b"pre":
             one.kind = TEXT
     _classify_boxes(segments)
-    _classify_teasers(segments, parts)
+    _classify_teasers(segments)
 
 
 def _classify_boxes(segments: list[_Segment]) -> None:
@@ -239,17 +238,13 @@ def _classify_boxes(segments: list[_Segment]) -> None:
                     cell.kind = KEPT
 
 
-def _classify_teasers(segments: list[_Segment], parts: list[bytes]) -> None:
+def _classify_teasers(segments: list[_Segment]) -> None:
     """Change the kinds of texts below links, and of headings above other links."""
     teasers = []
     for above, one in pairwise(segments):
         if not above.inside or above.kind not in (LINE, HEADING):
             continue
-        if (
-            one.kind != TEXT
-            and above.outside <= 3
-            and b"#" not in parts[above.at].partition(b">")[0]
-        ):
+        if one.kind != TEXT and above.outside <= 3:
             above.kind = LINE
         elif one.kind == TEXT and one.outside < _MAX_TEASER:
             teasers.append(one)
@@ -269,16 +264,12 @@ def _navigation(segments: list[_Segment]) -> set[int]:
         return marked
     first = texts[0]
     last = texts[-1]
-    lowest = max((number for number in lines if number < first), default=0)
     for number, one in enumerate(segments[:first]):
-        is_apart = not one.box and one.tag != b"p"
-        if one.kind == SHORT and (number < lowest or is_apart):
+        if one.kind == SHORT and not one.box and one.tag != b"p":
             marked.add(number)
     for number in lines:
         one = segments[number]
-        is_short = _MIN_TITLE <= one.inside < _MIN_SENTENCE and one.outside <= max(
-            3, one.inside * 0.2
-        )
+        is_short = _MIN_TITLE <= one.inside < _MIN_SENTENCE and one.outside <= 3
         says_so = one.has_label or one.is_notice or one.known_links >= one.links
         if number < first or (number < last and (says_so or (is_short and not one.box))):
             marked.add(number)
@@ -306,7 +297,7 @@ def _save_lists(
     for begin, end in spans.items():
         numbers = lists[begin]
         pure = sum(segments[n].inside > 5 * segments[n].outside for n in numbers)
-        if parts[begin + 1] != b"ul" or marked.issuperset(numbers):
+        if marked.issuperset(numbers):
             continue
         above = segments[max(numbers[0] - 1, 0)]
         if pure > 0.3 * len(numbers) and above.kind != TEXT and above.tag != b"p":

@@ -77,7 +77,6 @@ _FRAGMENT = re.compile(
     rb"""<(?:h[1-6]|dt|section|a|span)\s++(?:[^<>\s]++\s++)*?(?:id|name)=["']?([^"'\s<>]+)"""
 )
 _NUMBER = re.compile(rb"(?:id|index)?[-_.\d]*")
-_MAX_FRAGMENTS_BYTES = 1 << 14
 # What divides a title into parts, as in "Search - Example".
 _TITLE_SEPARATOR = re.compile(r"\s[-–—|·:(]\s*")  # noqa: RUF001  # dashes of titles
 # Thai, Lao, Burmese, Khmer, Kana, Han and Hangul.
@@ -100,16 +99,15 @@ def text_field(language: str, text: str) -> str:
 
 
 def headings_of(markup: bytes) -> str:
-    """Return the fragments, headings and defined terms of the HTML *markup*, one per line.
+    """Return the headings, defined terms and fragments of the HTML *markup*, one per line.
 
     Fragments are in lower case. Takes 0.3 ms for a page of 70 kB.
     """
-    names = dict.fromkeys(_FRAGMENT.findall(markup.lower()))
-    fragments = b"\n".join(name for name in names if not _NUMBER.fullmatch(name))
     headings = b"\n".join(b" ".join(one.split()) for one in _HEADING.findall(markup))
-    text = fragments[:_MAX_FRAGMENTS_BYTES] + b"\n" + _TAG.sub(b"", headings)
-    lines = unescape(text.decode("utf-8", "replace"))
-    return replace_unprintable(lines)[:_MAX_HEADINGS_CHARS]
+    names = dict.fromkeys(_FRAGMENT.findall(markup.lower()))
+    fragments = [name for name in names if not _NUMBER.fullmatch(name)]
+    lines = b"\n".join([_TAG.sub(b"", headings), *fragments]).decode("utf-8", "replace")
+    return replace_unprintable(unescape(lines))[:_MAX_HEADINGS_CHARS]
 
 
 @cache
