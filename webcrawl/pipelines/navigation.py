@@ -1,6 +1,6 @@
 """Finds navigation by where the links of a page are, before its main text is searched for.
 
-Menus and footers that are ``nav`` and ``footer`` elements are removed if they have no paragraphs.
+Elements ``nav``, ``footer`` and ``aside`` are removed if they have no paragraphs and are not notes.
 The rest is split at the tags of its blocks, such as paragraphs, items and cells. Each segment
 between them is a text, a line of links, or short, by its letters in and outside of links. Lines
 above the first text or below the last one are navigation, with what is short between them. Between
@@ -29,8 +29,8 @@ _BLOCK = re.compile(
     rb"(<(/?(?:[dou]l|h[1-6]|p|pre|t(?:able|itle|[dhr])))(?=[\s/>])[^<>]*+>|%b(?:\s*+%b)*+)"
     % (_PLAIN, _PLAIN)
 )
-# A menu or footer without paragraphs, and without another one in it.
-_MENU = re.compile(rb"<(nav|footer)(?=[\s>])[^<>]*+>(?:[^<]++|<(?!/?\1[\s>]|p[\s>]))*+</\1>")
+# A menu, footer or aside without paragraphs, and without another one in it.
+_MENU = re.compile(rb"<(nav|footer|aside)(?=[\s>])[^<>]*+>(?:[^<]++|<(?!/?\1[\s>]|p[\s>]))*+</\1>")
 # An aside that Resiliparse would leave out, although it is content.
 _NOTE = re.compile(
     rb"<aside\b(?=[^<>]{0,200}?\b(?:note|tip|info|warning|caution|danger|important|callout)\b)"
