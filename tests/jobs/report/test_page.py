@@ -330,7 +330,8 @@ SEEN = """() => {
     holes: [...document.querySelectorAll('.figures')].filter(grid => {
       const panels = [...grid.children].map(box), whole = box(grid);
       const area = panels.reduce((sum, [x, y, r, b]) => sum + (r - x) * (b - y), 0);
-      return area < 0.98 * (whole[2] - whole[0]) * (whole[3] - whole[1]);
+      const inner = (whole[2] - whole[0] - 2) * (whole[3] - whole[1] - 2);  // without borders
+      return area < 0.98 * inner;
     }).length,
     colours: [...new Set(texts.map(one => {
       const style = getComputedStyle(one);
