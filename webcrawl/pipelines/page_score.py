@@ -15,9 +15,9 @@ import logging
 import re
 import struct
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -88,9 +88,6 @@ class PageScore(ProcessingModule):
 class ScoreModel:
     """The fastText model in the file *path*, with its *label* for good pages."""
 
-    # Models in use, which several modules of a process may share, by path and label.
-    _loaded: ClassVar[WeakValueDictionary[tuple[str, str], ScoreModel]] = WeakValueDictionary()
-
     def __init__(self, path: str, label: str) -> None:
         """Load the model. Raises FatalError if that fails or the model lacks the label."""
         import fasttext  # noqa: PLC0415  # installed by `make modules`
@@ -108,9 +105,9 @@ class ScoreModel:
             )
         self._label = label
 
-    @classmethod
-    def from_settings(cls, settings: BaseSettings) -> ScoreModel | None:
-        """Return the model of SCORE_MODEL, loaded once while it is in use; None if it is not set.
+    @staticmethod
+    def from_settings(settings: BaseSettings) -> ScoreModel | None:
+        """Return the model of SCORE_MODEL, which is loaded once; None if it is not set.
 
         Raises FatalError if it cannot be used.
         """
@@ -118,10 +115,7 @@ class ScoreModel:
         if not path:
             return None
         require_package("fasttext", feature="SCORE_MODEL")
-        label = settings["SCORE_LABEL"]
-        model = cls._loaded.get((path, label)) or cls(path, label)
-        cls._loaded[path, label] = model
-        return model
+        return _load_model(path, settings["SCORE_LABEL"])
 
     def score(self, text: str) -> int:
         """Return the score of a page with this *text*."""
@@ -135,6 +129,10 @@ class ScoreModel:
         """Return the probabilities of all labels for *line*, which has no line breaks."""
         # The threshold is below 0, as fastText would otherwise leave out unlikely labels.
         return dict(zip(*self._model.predict(line, k=-1, threshold=-1.0), strict=True))
+
+
+# Several modules of a process may share the model.
+_load_model = lru_cache(maxsize=1)(ScoreModel)
 
 
 def _check(path: str) -> None:
