@@ -40,12 +40,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SUFFIXES = (_SPOOL := ".spool.open", ".parquet")
-# Limits of the rows and bytes converted to Arrow arrays in one step, as other threads cannot run
-# meanwhile.
-_STEP_ROWS = 1 << 12
-_STEP_BYTES = 1 << 21
+# Bytes that are converted to Arrow arrays in one step, as other threads cannot run meanwhile.
+_STEP_BYTES = 1 << 19
 # Size of the row groups of a Parquet file, each of which is built in memory.
-_GROUP_ROWS = 1 << 17
 _GROUP_BYTES = 1 << 25
 
 _decode = msgpack_decoder(list[list[Any]])
@@ -252,16 +249,13 @@ def _write_parquet(spool: Path, path: Path) -> bool:
             return False
         with pq.ParquetWriter(path, first.schema, compression="zstd") as writer:
             group: list[pa.RecordBatch] = []  # the batches of the next row group
-            rows = 0
             size = 0
             for batch in itertools.chain((first,), batches):
                 group.append(batch)
-                rows += batch.num_rows
                 size += batch.nbytes
-                if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
+                if size >= _GROUP_BYTES:
                     writer.write_table(pa.Table.from_batches(group))
                     group = []
-                    rows = 0
                     size = 0
             if group:
                 writer.write_table(pa.Table.from_batches(group))
@@ -293,7 +287,7 @@ def _row_batches(payloads: Iterable[bytes]) -> Iterator[list[list[Any]]]:
     for payload in payloads:
         rows += _decode(payload)
         size += len(payload)
-        if len(rows) >= _STEP_ROWS or size >= _STEP_BYTES:
+        if size >= _STEP_BYTES:
             yield rows
             rows = []
             size = 0
