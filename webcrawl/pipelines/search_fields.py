@@ -99,14 +99,15 @@ def text_field(language: str, text: str) -> str:
 
 
 def headings_of(markup: bytes) -> str:
-    """Return the headings, defined terms and fragments of the HTML *markup*, one per line.
+    """Return the fragments, headings and defined terms of the HTML *markup*, one per line.
 
-    Fragments are in lower case. Takes 0.3 ms for a page of 70 kB.
+    Fragments are in lower case. They come first, because the end of long lists is cut off, and they
+    define more terms. Takes 0.3 ms for a page of 70 kB.
     """
     headings = b"\n".join(b" ".join(one.split()) for one in _HEADING.findall(markup))
     names = dict.fromkeys(_FRAGMENT.findall(markup.lower()))
     fragments = [name for name in names if not _NUMBER.fullmatch(name)]
-    lines = b"\n".join([_TAG.sub(b"", headings), *fragments]).decode("utf-8", "replace")
+    lines = b"\n".join([*fragments, _TAG.sub(b"", headings)]).decode("utf-8", "replace")
     return replace_unprintable(unescape(lines))[:_MAX_HEADINGS_CHARS]
 
 
