@@ -123,12 +123,12 @@ def test_what_moves_comes_without_a_reload_and_leaves_open_what_is_open(running,
     tab = Tab(browser)
     tab.page.goto(running.url)
     tab.page.evaluate("window.is_same = true")
-    numbers = tab.page.locator("#documents summary")
+    numbers = tab.page.locator("#answers summary")
     numbers.click()
     before = int(tab.page.inner_text(PAGES).replace(",", ""))
     wait_until(lambda: int(tab.page.inner_text(PAGES).replace(",", "")) > before, every=1)
     assert tab.page.evaluate("window.is_same")
-    assert tab.page.locator("#documents details[open] summary:focus").count() == 1
+    assert tab.page.locator("#answers details[open] summary:focus").count() == 1
     assert tab.said == []
 
 
