@@ -181,6 +181,44 @@ async def test_a_shard_for_a_drone_that_has_left_is_taken_by_another(tmp_path, s
                 await asyncio.sleep(0.1 * LEASE_SECS)
 
 
+async def test_an_older_copy_of_redis_gives_no_shard_back_to_the_drone_that_handed_it_over(
+    tmp_path, server, monkeypatch
+):
+    async with (
+        drone(tmp_path, server.url, lease_secs=LEASE_SECS, shards=3) as a,
+        drone(tmp_path, server.url, lease_secs=LEASE_SECS) as b,
+    ):
+        await a.beat()
+        await b.beat()
+        with server.client() as client:
+            client.save()
+
+        async def release(_, numbers):
+            return numbers
+
+        monkeypatch.setattr(Publication, "release", release)
+        await a.membership.order(moves=f"{a.parts.name} {b.parts.name} 2")
+        for number in (1, 2):
+            a.shards[number].frontier.waiting = 9
+        await a.beat()
+        await b.beat()
+        assert (sorted(a.shards), sorted(b.shards)) == ([0, 1], [2])
+        server.restart()
+        await a.beat()  # the first that looks
+        assert (sorted(a.shards), sorted(b.shards)) == ([0, 1], [2])
+        await b.exchange.keep(b.parts.holding.leases)
+        for _ in range(15):
+            await b.beat()
+            await a.beat()
+            await asyncio.sleep(0.1 * LEASE_SECS)
+        assert (sorted(a.shards), sorted(b.shards)) == ([0, 1], [2])
+        await b.membership.leave()
+        async with asyncio.timeout(LIMIT_SECS):
+            while sorted(a.shards) != [0, 1, 2]:
+                await a.beat()
+                await asyncio.sleep(0.1 * LEASE_SECS)
+
+
 async def test_what_a_living_drone_does_not_enter_in_a_new_redis_is_taken(tmp_path, server):
     """It had published the shard, and has its share of others."""
     async with (
@@ -519,6 +557,7 @@ async def _joined(client, directory, *, name="hive", lease_secs=60.0, shards=0, 
     async def beat():
         beat = await membership.beat(Report())
         parts.holding.record_renewal(beat.began, had_lease=beat.had_lease)
+        parts.holding.confirm(beat.began, beat.incarnation)
         await exchange.work(beat)
 
     def renew():

@@ -32,6 +32,8 @@ class FreeShards:
 
         *unrecorded* has the tokens of leases that Redis has for this drone but the drone does not.
         """
+        if now() < self._holding.settled_at:
+            return {}
         owners = await self._find_unheld(beat)
         owners |= {number: Owner(token, self._name) for number, token in unrecorded.items()}
         return await self._omit_living(owners, beat)

@@ -27,6 +27,8 @@ class Holding:
     expired_at: when the leases last expired before they became valid again.
     is_redis_up: whether Redis answered the last heartbeat.
     is_redis_complete: whether Redis has never lost data of this hive.
+    settled_at: when all drones have registered their shards again after Redis was restarted or
+        replaced. Until then, its table may be older than the leases.
     needs_claims: whether shards are also claimed in HIVE_STORE, because Redis can fail over.
     newest: the newest token of each shard, as far as the store has shown it.
 
@@ -41,6 +43,7 @@ class Holding:
     expired_at: float = 0.0
     is_redis_up: bool = True
     is_redis_complete: bool = False
+    settled_at: float = -math.inf
     needs_claims: bool = False
     newest: dict[int, int] = dataclasses.field(default_factory=dict)
     _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
@@ -135,8 +138,10 @@ class Holding:
         other drones have registered their shards again.
         """
         with self._lock:
+            if self._incarnation not in ("", incarnation):
+                self.settled_at = started_at + self.lease_secs
             if self.is_in_doubt(incarnation):
-                self._trusted_since = started_at + self.lease_secs
+                self._trusted_since = self.settled_at
             self._incarnation = incarnation
             if started_at >= self._trusted_since:
                 self._confirmed_at = started_at
