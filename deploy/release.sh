@@ -17,7 +17,7 @@ unzip -Z1 "$work"/dist/*.whl | grep -v '\.dist-info/' | sort >"$work/packed"
 {
   git -C "$work/clone" ls-files webcrawl
   echo webcrawl_seeds/refresh.py
-  git -C "$work/clone" ls-files docs/howto | sed 's#docs/howto#webcrawl_docs#'
+  git -C "$work/clone" ls-files 'docs/howto/*.md' | sed 's#docs/howto#webcrawl_docs#'
 } | sort | diff - "$work/packed"
 
 "$python" -m venv "$work/environment"
