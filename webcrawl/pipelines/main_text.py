@@ -240,7 +240,8 @@ def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> Main
         declared_language = match[1].decode() if match is not None else ""
 
         pieces, is_cut = _kept_pieces(data)
-        data = markup = _with_shadow_roots(b"".join(pieces))
+        markup = _with_shadow_roots(b"".join(pieces))
+        data = markup
         tree = _safe_tree(data)
         if tree is None:
             # Piece by piece, because a search holds the interpreter lock.

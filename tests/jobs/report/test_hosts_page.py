@@ -76,7 +76,7 @@ def test_an_excluded_host_is_shown_as_excluded_whatever_its_queue(tmp_path):
         file.add(LINES)
         file.replace_queues(QUEUES)
         file.replace_parked(PARKED)
-        file.is_excluded = {"slow.test", "full.test", "down.test"}.__contains__
+        file.set_exclusions({"slow.test", "full.test", "down.test"}.__contains__)
         rows = {row[0]: row[1:] for row in hosts_page(file).table.rows}
         states = {host: row[0] for host, row in rows.items()}
         assert {host for host, state in states.items() if state == "excluded"} == {

@@ -186,7 +186,7 @@ for i = 4, #ARGV, 2 do
 end
 """  # fmt: skip
 
-# Releases all shards that the drone holds, by whatever tokens.
+# Releases all shards that the drone holds, whatever their tokens are.
 _RELEASE_ALL_SCRIPT = _SET_ROW + """
 for _, shard in ipairs(call('HKEYS', shards)) do
   local token, drone = string.match(call('HGET', shards, shard), '^(%d+) (.*)$')

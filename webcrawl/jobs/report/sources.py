@@ -294,7 +294,7 @@ class CrawlReader:
             self._changes = in_force(self.jobdirs)
             if is_new or self._changes != changes_before:
                 rules = saved_host_rules(self._settings, self.jobdirs[0], self._changes)
-                self.file.is_excluded = lambda host: rules.exclusion_of(host) is not None
+                self.file.set_exclusions(lambda host: rules.exclusion_of(host) is not None)
 
     def _read_queues(self, view: JobView) -> None:
         """Read the queues of hosts and the parked URLs in *view* into the temporary file."""

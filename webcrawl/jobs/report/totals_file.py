@@ -102,9 +102,7 @@ class TotalsFile:
         self._database.executescript(_CREATE)
         #: When the table ``queues`` was written, in words; "" if it is empty.
         self.queues_at = ""
-        self.is_excluded: Callable[[str], bool] = lambda _: False
-        is_excluded = lambda host: self.is_excluded(host)  # noqa: E731, PLW0108  # it is replaced
-        self._database.create_function("is_excluded", 1, is_excluded)
+        self.set_exclusions(lambda _: False)
         for function, count in ((status_code, 2), (is_given_up, 1)):
             self._database.create_function(function.__name__, count, function)
 
@@ -138,6 +136,11 @@ class TotalsFile:
         self._database.executemany(_INSERT, rows)
         self._database.executescript(_ADD_UP)  # adds them to the other tables, and deletes them
 
+    def set_exclusions(self, is_excluded: Callable[[str], bool]) -> None:
+        """Let *is_excluded* tell, also in queries, whether a host is excluded from the crawl."""
+        self.is_excluded = is_excluded
+        self._database.create_function("is_excluded", 1, is_excluded)
+
     def replace_queues(self, rows: Iterable[tuple[str, str, float, int]], *, at: str = "") -> None:
         """Replace the table ``queues`` by *rows*, written *at* a time as from ``iso_time``."""
         self.queues_at = f"{at[:10]} {at[11:19]} UTC" if at else ""
@@ -168,8 +171,7 @@ class TotalsFile:
 
         Reading a million hosts takes a few seconds.
 
-        The query can use the functions ``status_code``, ``is_given_up`` and ``is_excluded``, which
-        calls the attribute of this name with a host.
+        The query can use the functions ``status_code``, ``is_given_up`` and ``is_excluded``.
         """
         return self._database.execute(query, values)
 
