@@ -3,11 +3,12 @@
 from types import SimpleNamespace
 
 import pytest
-from frontier_rig import Rig
+from frontier_rig import Rig, entry
 from records_rig import PatientExecutor, opened
 from text_tables import cases
 
 from webcrawl.doctor.outlook import Paces, sample_of
+from webcrawl.frontier import encode
 from webcrawl.hosts.budgets.quotas import Quota
 
 
@@ -50,6 +51,14 @@ def test_a_queue_takes_a_pause_between_its_urls(shard, allowed, min_secs, max_se
     quotas = {"host": Quota(allowed, 0), "domain": Quota(0, 0)}
     found = sample_of(Held([shard]), quotas, Paces(clock=shard.clock))
     assert [found.min_secs, found.max_secs, found.bound] == [min_secs, max_secs, float(bound)]
+
+
+def test_of_parked_urls_those_that_the_crawl_will_release_are_left(shard):
+    quotas = {"host": Quota(0, 0), "domain": Quota(0, 0)}
+    shard.frontier.parked.push("host_budget", [encode(entry("b.test", n)) for n in range(4)])
+    shard.admission.postponed["host_budget"] = 3
+    found = sample_of(Held([shard]), quotas, Paces(clock=shard.clock))
+    assert (found.known, found.held) == (3 + 3, 1)
 
 
 def test_the_time_per_url_is_measured_without_waits_for_workers(clock):

@@ -142,6 +142,7 @@ def sample_of(shards: Shards, quotas: Mapping[str, Quota], paces: Paces) -> Samp
         ready=ready / max(ready + resting, 1),
         due=int(stats["frontier/due"]),
         tail=tail,
+        held=int(stats["frontier/parked"] - parked),
     )
 
 

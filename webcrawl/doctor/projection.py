@@ -60,6 +60,7 @@ class Sample(NamedTuple):
     ready: share of the hosts that wait for a worker, not for the end of their pause.
     due: number of finished URLs that wait for their next visit.
     tail: the host whose queue takes longest.
+    held: number of parked URLs that are not among *known*.
     """
 
     at: float
@@ -72,6 +73,7 @@ class Sample(NamedTuple):
     ready: float = 0.0
     due: int = 0
     tail: Tail | None = None
+    held: int = 0
 
 
 class Range(NamedTuple):
@@ -174,7 +176,9 @@ class Projection:
         rate = self._rate()
         minutes = (now.at - self._rate_begin().at) / 60
         basis = f"{rate:,.1f} URLs finished per second in the last {minutes:,.0f} min"
-        basis += f"; {now.known:,.0f} known URLs left, also parked ones"
+        basis += f"; {now.known:,.0f} known URLs left"
+        if now.held:
+            basis += f", not counting {now.held:,} parked ones"
         match self.range():
             case Range(latest=0.0):
                 tail = self.tail()
@@ -187,15 +191,13 @@ class Projection:
     def tail(self) -> Tail | None:
         """Return the host whose queue takes longer than all URLs at the present rate, if any.
 
-        It takes at least these seconds: a crawl cannot end before the host that holds it up.
+        Its end at its present pace is within the range, because both follow from the same sample.
         """
         rate = self._rate()
         now = self._samples[-1] if rate else None
         if now is None or now.tail is None or now.tail.secs <= now.known / rate:
             return None
-        end = self.range()
-        min_secs = min(now.tail.secs, end.earliest - now.at) if end else now.tail.secs
-        return now.tail._replace(secs=round(min_secs, 1))
+        return now.tail
 
     def stats(self) -> dict[str, float | str]:
         """Return the projection, keyed by names in the stats. Without an estimate, the end is 0."""

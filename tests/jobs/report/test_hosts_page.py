@@ -2,14 +2,21 @@
 
 from contextlib import closing
 
+import msgspec
 from lxml import html
 from reading_report import line, open_crawl, write_log
+from stored_job import in_use
 from text_tables import each
 
 from webcrawl.crawl.job.control_journal import Change, Journal
+from webcrawl.doctor.diagnosis import Cause, Diagnosis
+from webcrawl.doctor.projection import Tail
+from webcrawl.doctor.record import Line, Record
+from webcrawl.jobs.inspect.examination import facts_of
 from webcrawl.jobs.report.hosts_page import FILTERS, HOSTS_SHOWN, ORDERS, hosts_page
 from webcrawl.jobs.report.page import render
 from webcrawl.jobs.report.totals_file import TotalsFile
+from webcrawl.states import State
 
 T0 = 1_800_000_000.0
 LINES = [
@@ -96,6 +103,22 @@ def test_hosts_that_a_command_or_a_file_excludes_are_excluded(tmp_path):
     with open_crawl(tmp_path / "job", EXCLUSION_FILE=str(tmp_path / "rules.txt")) as crawl:
         rows = hosts_page(crawl.file, state="excluded").table.rows
     assert {row[0] for row in rows} == {"down.test", "slow.test"}
+
+
+def test_the_host_that_holds_up_the_crawl_has_the_same_pace_as_on_the_monitor(tmp_path):
+    """Its requests in the log include a pause of the whole crawl."""
+    write_log(tmp_path, LINES)
+    tail = Tail("slow.test", 10, 200.0)
+    limit = Diagnosis(Cause.POLITENESS, 0.0, "")
+    record = Record(state=State("running"), diagnosis=limit, tail=tail)
+    data = msgspec.json.encode(Line(T0, record))
+    (tmp_path / "logs/stats.jsonl").write_bytes(data + b"\n")
+    with in_use(tmp_path), open_crawl(tmp_path) as crawl:
+        crawl.file.replace_queues(QUEUES)
+        rows = {row[0]: row[1:] for row in hosts_page(crawl.file).table.rows}
+        facts = dict(facts_of(crawl.processes[0], T0))
+    assert rows["slow.test"][3:5] == ("200 s", "20 s")
+    assert facts["held up by"].endswith(", in 240 s, at 20 s per URL")
 
 
 def test_the_page_says_of_which_time_the_queues_are():

@@ -80,12 +80,6 @@ DEAD = [
 STATS = {
     "crawl/elapsed_time_seconds": 6.0,
     "crawl/outcome/http_200": 2,
-    # Nine in ten, half and one in ten of them lie in the power of two that is shown, or above.
-    "crawl/politeness/waits/0.25/2": 1,
-    "crawl/politeness/waits/0.25/4": 4,
-    "crawl/politeness/waits/0.25/8": 5,
-    "crawl/politeness/waits/0.00390625/0.5": 3,
-    "crawl/politeness/waits/0.00390625/1": 1,
     "crawl/hosts/contacted": 7,
     "frontier/parked/reputation": 1917,
     "frontier/parked": 1917,

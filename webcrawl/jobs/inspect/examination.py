@@ -24,9 +24,9 @@ from webcrawl.hive.launch.crawl_stats import stats_of
 from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.inspect.info_log import Position, end_of, line_chunks
 from webcrawl.jobs.inspect.job_view import running
-from webcrawl.jobs.inspect.why_text import moment
+from webcrawl.jobs.inspect.why_text import estimated_moment, moment
 from webcrawl.states import CrawlState, State
-from webcrawl.wording import counted
+from webcrawl.wording import counted, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -176,11 +176,11 @@ def facts_of(examination: Examination, now: float) -> list[tuple[str, str]]:
     if record.projection and not has_finished:
         rows.append(("projected", record.projection))
     if record.tail and not has_ended:
-        urls = counted(record.tail.urls, "URL")
-        until = moment(examination.at + record.tail.secs, now)
-        rows.append(
-            ("held up by", f"{record.tail.host}, whose {urls} will take at least until {until}")
-        )
+        host, number, secs = record.tail
+        urls = counted(number, "URL")
+        until = estimated_moment(examination.at + secs, now)
+        text = f"{host}, whose {urls} take until {until}, at {span(secs / number)} per URL"
+        rows.append(("held up by", text))
     rows += [("control", change) for change in examination.changes]
     if any(state != "running" for state in record.shards):
         shards = ", ".join(f"{number:,} {state}" for state, number in record.shards.items())

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.lease.outcome_log import PURGED, OutcomeLine
 from webcrawl.jobs.inspect.info_log import log_start_notice
 from webcrawl.states import HostState, State
-from webcrawl.wording import COMMAND, counted, utc_time
+from webcrawl.wording import COMMAND, counted, span, utc_time
 
 if TYPE_CHECKING:
     from webcrawl.jobs.inspect.explanation import AsOf, Explanation, Place
     from webcrawl.jobs.inspect.host_state import HostReport, RobotsState
     from webcrawl.rights.statements import Statement
+
+# Estimated times are rounded up to multiples of these seconds.
+_STEPS = (60, 300, 600, 1800, 3600, 21_600, 86_400)
 
 
 def why_text(explanation: Explanation, *, now: float) -> str:
@@ -238,6 +242,20 @@ def as_of_text(as_of: AsOf) -> str:
     )
 
 
+def estimated_moment(at: float, now: float) -> str:
+    """Format the epoch second *at*, which was estimated *now*, rounded up.
+
+    The error of such a time is some tenth of the time until then, so the next estimates mostly
+    have the same text.
+
+    >>> estimated_moment(1_700_001_234.0, 1_700_000_000.0)
+    'about 2023-11-14 22:34 UTC, in 21 min'
+    """
+    step = max(secs for secs in _STEPS if secs <= max((at - now) / 10, _STEPS[0]))
+    rounded = math.ceil(max(at, now) / step) * step
+    return f"about {utc_time(rounded)[:-3]} UTC, in {span(rounded - now)}"
+
+
 def moment(at: float, now: float) -> str:
     """Format the epoch second *at* in UTC, and say how long before or after *now* it is.
 
@@ -246,9 +264,9 @@ def moment(at: float, now: float) -> str:
     """
     secs = abs(now - at)
     if secs < 600:
-        span = f"{secs:.0f} s"
+        time = f"{secs:.0f} s"
     elif secs < 36_000:
-        span = f"{secs / 60:.0f} min"
+        time = f"{secs / 60:.0f} min"
     else:
-        span = f"{secs / 3600:.0f} h" if secs < 172_800 else f"{secs / 86_400:.0f} days"
-    return f"{utc_time(at)} UTC ({f'{span} ago' if at <= now else f'in {span}'})"
+        time = f"{secs / 3600:.0f} h" if secs < 172_800 else f"{secs / 86_400:.0f} days"
+    return f"{utc_time(at)} UTC ({f'{time} ago' if at <= now else f'in {time}'})"

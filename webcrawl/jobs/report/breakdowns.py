@@ -1,4 +1,4 @@
-"""Builds figures about outcomes, visits, documents and pauses."""
+"""Builds figures about outcomes, visits, refusals and filters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from webcrawl.jobs.report.figures import (
 )
 from webcrawl.jobs.report.outcome_words import meaning_of, whose_fault
 from webcrawl.wording import counted as plural
-from webcrawl.wording import span
 
 if TYPE_CHECKING:
     from webcrawl.jobs.report.sources import Crawl
@@ -109,15 +108,3 @@ def filters(crawl: Crawl) -> Figure:
     ranked = dict(Counter(counts).most_common())
     title = "Links refused by filters"
     return shares("filters", title, ranked, what="filter", of="links", lead=lead)
-
-
-def politeness(crawl: Crawl) -> Figure:
-    """Return the figure of the pauses between requests to a host."""
-    counts: Counter[float] = Counter()
-    # A key has the lower limits of download time and pause in seconds, with a slash in between.
-    for key, number in crawl.counts("politeness/waits/").items():
-        counts[float(key.partition("/")[2])] += number
-    by_pause = {span(pause): counts[pause] for pause in sorted(counts)}
-    lead = "Time between the end of a request and the start of the next one to the same host."
-    what = "pause, at least"
-    return shares("politeness", "Pauses of hosts", by_pause, what=what, of="pauses", lead=lead)

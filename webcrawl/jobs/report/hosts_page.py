@@ -46,8 +46,9 @@ _LEAD = (
 _ROWS = """
 WITH rows AS (
     SELECT hosts.host, state, ready_at, coalesce(waiting, 0) AS waiting, pages, faults, denied,
-        secs, fetches, (last - first) / nullif(sent - 1, 0) AS period
-    FROM hosts LEFT JOIN queues USING (host)
+        hosts.secs, fetches,
+        coalesce(paces.secs, (last - first) / nullif(sent - 1, 0)) AS period
+    FROM hosts LEFT JOIN queues USING (host) LEFT JOIN paces USING (host)
     UNION ALL
     SELECT host, state, ready_at, waiting, 0, 0, 0, 0, 0, NULL FROM queues
     WHERE host NOT IN (SELECT host FROM hosts)

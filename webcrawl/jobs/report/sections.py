@@ -73,7 +73,6 @@ def report(crawl: Crawl, *, at: float) -> ReportPage:
             "Hosts": [
                 hosts_figure(crawl.file, limit=_HOSTS_SHOWN),
                 *([now.aliases_table(crawl)] if crawl.aliases else []),
-                breakdowns.politeness(crawl),
             ],
         },
     )

@@ -232,6 +232,8 @@ class CrawlReader:
         processes: list[Examination] = []
         with suppress(FatalError):  # raised if there is no diagnosis yet
             processes = examinations(path)
+        tails = [tail for process in processes if (tail := process.record.tail)]
+        self.file.replace_paces((tail.host, tail.secs / tail.urls) for tail in tails)
         manifests = live_manifests(jobdirs)
         self._read_rules(is_new=manifests != self._manifests)
         if manifests != self._manifests:  # there is a new checkpoint

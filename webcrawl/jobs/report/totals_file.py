@@ -39,6 +39,7 @@ CREATE TABLE faults (
     host TEXT, outcome TEXT, urls INT, last REAL, PRIMARY KEY (host, outcome)) WITHOUT ROWID;
 CREATE TABLE queues (
     host TEXT PRIMARY KEY, state TEXT, ready_at REAL, waiting INT) WITHOUT ROWID;
+CREATE TABLE paces (host TEXT PRIMARY KEY, secs REAL) WITHOUT ROWID;
 CREATE TABLE parked (
     host TEXT, reason TEXT, urls INT, PRIMARY KEY (host, reason)) WITHOUT ROWID;
 CREATE TABLE types (type TEXT PRIMARY KEY, urls INT, bytes INT, pages INT) WITHOUT ROWID;
@@ -87,6 +88,7 @@ class TotalsFile:
         sent.
     faults: for each host and outcome of these kinds: how often, and when it was the last time.
     queues: for each host with a queue: its state, when it is ready, and its waiting URLs.
+    paces: for hosts that hold up the end: the time per URL that the crawl has measured, in seconds.
     parked: for each host and reason: its parked URLs.
     types: for each content type: answered URLs, their bytes, and pages.
     seeds: the last result of each seed, and of each URL that was found by a redirect.
@@ -146,6 +148,11 @@ class TotalsFile:
         self.queues_at = f"{at[:10]} {at[11:19]} UTC" if at else ""
         self._database.execute("DELETE FROM queues")
         self._database.executemany("REPLACE INTO queues VALUES (?, ?, ?, ?)", rows)
+
+    def replace_paces(self, rows: Iterable[tuple[str, float]]) -> None:
+        """Replace the table ``paces`` by *rows*."""
+        self._database.execute("DELETE FROM paces")
+        self._database.executemany("REPLACE INTO paces VALUES (?, ?)", rows)
 
     def replace_parked(self, rows: Iterable[tuple[str, str, int]]) -> None:
         """Replace the table ``parked`` by *rows*."""
