@@ -4,14 +4,17 @@ import logging
 import re
 from pathlib import Path
 
+import msgspec
 from lxml import html
+from msgspec.structs import replace
 from reading_report import figure, report_of, write_log
 from scrapy.utils.test import get_crawler
+from stored_job import in_use
 from text_tables import each
 
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
 from webcrawl.doctor.history import History
-from webcrawl.doctor.record import Record
+from webcrawl.doctor.record import Line, Record
 from webcrawl.extensions.repeated_lines import RepeatedLines
 from webcrawl.jobs.report import guides
 from webcrawl.jobs.report.guides import guide_names, guide_sections, guide_url, with_guides
@@ -40,17 +43,64 @@ def write_hours(jobdir, *hours):
     "hours alarm",
     ([{}, {"http_404": 400, "robots_denied": 500}], ""),  # both are normal
     ([{}, {"timeout": 99}], ""),
-    ([{}, {"timeout": 50, "tls_failed": 50}], "10% of 1,000 URLs of the last hour failed, and 0%"),
+    (
+        [{}, {"timeout": 50, "tls_failed": 50}],
+        "10.0% of 1,000 URLs of the last hour failed, and 0.0%",
+    ),
+    ([{"timeout": 10}, {"timeout": 29}], "2.9% of 1,000 URLs of the last hour failed, and 1.0%"),
+    ([{"timeout": 5}, {"timeout": 19}], ""),  # few may be chance
+    ([{"http_503": 30}, {"http_503": 50, "timeout": 45}], "9.5% of 1,000 URLs of the last hour "),
     ([{"http_503": 300}, {"http_503": 310}], ""),  # as always
-    ([{"http_503": 100}, {"http_503": 300}], "30% of 1,000 URLs of the last hour failed, and 10%"),
-    ([{"http_429": 300}], "30% of 1,000 URLs of the last hour failed"),
+    (
+        [{"http_503": 100}, {"http_503": 300}],
+        "30.0% of 1,000 URLs of the last hour failed, and 10.0%",
+    ),
+    ([{"http_429": 300}], "30.0% of 1,000 URLs of the last hour failed"),
 )
 def test_failures_need_attention_if_there_are_more_than_the_day_before(tmp_path, hours, alarm):
     write_hours(tmp_path, *hours)
     alarms = fault_alarms([tmp_path])
     assert [one[: len(alarm)] for one in alarms] == [alarm] * bool(alarm)
     assert all(
-        re.search(r" \((connections|server errors|refused)\): see docs/", one) for one in alarms
+        re.search(r" \((connections|server errors|refused|all kinds)\): see docs/", one)
+        for one in alarms
+    )
+
+
+@each(
+    "secs pages cause alarm",
+    (
+        400,
+        0,
+        Cause.BUDGETS,
+        "No page was fetched for 300 s, because of budgets: 3,475 URLs parked, ",
+    ),
+    (400, 0, Cause.REFUSALS, "No page was fetched for 300 s, because of refus"),
+    (400, 1, Cause.BUDGETS, ""),
+    (200, 0, Cause.BUDGETS, ""),  # it has just begun
+    (400, 0, Cause.POLITENESS, ""),  # its hosts may want long pauses
+    (400, 0, Cause.PAUSED, ""),  # has its own sentence
+)
+def test_a_crawl_that_fetches_nothing_needs_attention(tmp_path, secs, pages, cause, alarm):
+    limit = Diagnosis(
+        cause, T0, "3,475 URLs parked, 7 waiting", "raise BUDGET_HOST_PAGES or _BYTES"
+    )
+    record = replace(RECORD, diagnosis=limit)
+    write_log(tmp_path, [])
+    (tmp_path / "logs/stats.jsonl").write_bytes(msgspec.json.encode(Line(T0, record)) + b"\n")
+    with in_use(tmp_path):
+        history = History(tmp_path / "history", at=T0)
+        for at in range(10, secs, 10):
+            history.add(T0 + at, {"outcome/http_200": pages * at, "outcome/timeout": at}, record)
+        alarms = report_of(tmp_path).alarms
+    shown = [one for one in alarms if one.startswith("No page")]
+    assert [one[: len(alarm)] for one in shown] == [alarm] * bool(alarm)
+    assert all(
+        one.endswith(
+            "; raise BUDGET_HOST_PAGES or _BYTES. See docs/"
+            "howto/when-something-is-wrong.md#the-crawl-is-slow"
+        )
+        for one in shown
     )
 
 

@@ -46,10 +46,17 @@ from webcrawl.jobs.report import (
     outcome_words,
     page,
 )
+from webcrawl.jobs.report.disk import disk_outlook
 from webcrawl.jobs.report.figures import share
 from webcrawl.jobs.report.log_totals import LogTotals
-from webcrawl.jobs.report.over_time import comparisons, disk_alarms
-from webcrawl.jobs.report.runs import RunEvent, runs_of, runs_table, setting_origins
+from webcrawl.jobs.report.over_time import comparisons
+from webcrawl.jobs.report.runs import (
+    RunEvent,
+    cut_off_alarms,
+    runs_of,
+    runs_table,
+    setting_origins,
+)
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.totals_file import TotalsFile
 from webcrawl.states import State
@@ -392,7 +399,7 @@ def test_runs_have_their_start_and_end_and_the_reason(tmp_path):
             "ann on a",
             "N default → 9",
         ),
-        (f"{day} 09:00:00", f"about {day} 09:10", "10 min", killed, by, "N 8 → default"),
+        (f"{day} 09:00:00", f"about {day} 09:09:10", "550 s", killed, by, "N 8 → default"),
         (f"{day} 08:11:40", f"{day} 08:13:20", "100 s", "finished", by, "N default → 8"),
         (f"{day} 08:00:00", f"{day} 08:10:00", "10 min", "stopped by a signal", by, ""),
     ]
@@ -460,11 +467,12 @@ def test_the_last_hour_is_compared_with_the_same_hour_of_yesterday(tmp_path):
     )
     pages, failures = comparisons([tmp_path], now=end)
     assert pages == (
-        "Pages: 900 in the hour until 09:00 UTC; 2,400 in the same hour of yesterday: 62% fewer."
+        "Pages: 900 in the hour until 09:00 UTC: 0.25 per second; 0.667 in the same hour of "
+        "yesterday: 62% fewer."
     )
     assert failures == (
-        "Failures: 25.0% of 1,200 URLs in the hour until 09:00 UTC; 2.4% of 2,460 in the same hour "
-        "of yesterday: 10.2 times as high."
+        "Failures: 25.0% of 1,200 URLs in the hour until 09:00 UTC; 2.4% in the same hour of "
+        "yesterday: 10.2 times as high."
     )
 
 
@@ -472,16 +480,25 @@ def test_without_such_an_hour_the_last_hour_is_compared_with_the_day_before(tmp_
     end = write_rates(tmp_path, (300, (20, 1)), (60, (26, 1)))
     pages, failures = comparisons([tmp_path], now=end)
     assert pages == (
-        "Pages: 1,560 in the hour until 14:00 UTC; 1,200 in an hour of the day before: 30% more."
+        "Pages: 1,560 in the hour until 14:00 UTC: 0.433 per second; 0.333 in the day before: 30% "
+        "more."
     )
-    assert "; 4.8% of 6,300 in the day before: 22% lower." in failures
+    assert "; 4.8% in the day before: 22% lower." in failures
 
 
-def test_an_hour_in_which_the_crawl_ran_for_minutes_is_also_compared_per_second(tmp_path):
+def test_an_hour_in_which_the_crawl_ran_for_minutes_is_only_compared_per_second(tmp_path):
     end = write_rates(tmp_path, (300, (120, 0)), (55, None), (5, (120, 0)))
     assert comparisons([tmp_path], now=end)[0] == (
-        "Pages: 600 in the hour until 14:00 UTC; 7,200 in an hour of the day before: 92% fewer. "
-        "The crawl ran for 300 s of it: 2 per second, before 2: about as many."
+        "Pages: 600 in the hour until 14:00 UTC, of which the crawl ran for 300 s: 2 per second; "
+        "2 in the day before: about as many."
+    )
+
+
+def test_a_part_of_an_hour_of_yesterday_is_only_compared_per_second(tmp_path):
+    end = write_rates(tmp_path, (20, None), (40, (60, 0)), (1380, (30, 0)), (60, (30, 0)))
+    assert comparisons([tmp_path], now=end)[0] == (
+        "Pages: 1,800 in the hour until 09:00 UTC: 0.5 per second; 1 in the same hour of "
+        "yesterday: 50% fewer."
     )
 
 
@@ -489,7 +506,7 @@ def test_the_first_hour_is_compared_with_nothing(tmp_path):
     assert comparisons([tmp_path], now=T0) == []
     end = write_rates(tmp_path, (60, (20, 0)))
     assert comparisons([tmp_path], now=end) == [
-        "Pages: 1,200 in the hour until 09:00 UTC.",
+        "Pages: 1,200 in the hour until 09:00 UTC: 0.333 per second.",
         "Failures: 0.0% of 1,200 URLs in the hour until 09:00 UTC.",
     ]
 
@@ -518,9 +535,10 @@ def test_a_value_that_never_changes_is_a_sentence_instead_of_a_chart(tmp_path):
     assert figure(found, "waiting").chart is None
     failures = figure(found, "failures").lead
     assert failures == (
-        "In the last 10 s (and on average of the chart): 0.283 (0.135) URLs per second."
+        "Since 2027-01-15 08:09:00 UTC (and on average of the chart): "
+        "0.283 (0.135) URLs per second."
     )
-    assert figure(found, "waiting").lead.startswith("Last: 7 URLs. Parked URLs ")
+    assert figure(found, "waiting").lead == "Last: 7 URLs."
     assert [*figure(found, "workers").chart.series] == ["hosts paused"]
 
 
@@ -532,59 +550,103 @@ def test_the_last_value_of_a_gauge_is_the_newest_one(tmp_path):
         write_history(tmp_path / f"drones/{number}", ats, waiting=lambda n: 1000 + n)
     found = report_of(tmp_path)
     waiting = figure(found, "waiting")
-    assert waiting.lead.startswith("Last: 2,718 URLs.")
+    assert waiting.lead.startswith("Last: 2,718 URLs")
     assert waiting.table.rows[-1][1] == 2718 > waiting.table.rows[-2][1]
     assert figure(found, "memory").lead == "Last: 718 MB."
 
 
-def test_a_disk_that_fills_is_full_in_so_many_days(tmp_path):
-    """81 GB in nine minutes, of 919 GB that are left."""
-    write_log(tmp_path, [])
-    write_history(tmp_path, range(int(T0), int(T0) + 600, 60))
-    lead = figure(report_of(tmp_path), "disk").lead
-    full = "The disk is full at 2027-01-15 09:51 UTC, in 102 min, if it fills as in the last ten "
-    full += "minutes. The crawl pauses before, at 2027-01-15 09:51 UTC, in 102 min, when less than "
-    full += "DISK_MIN_FREE_BYTES (0.268 GB) is free."
-    assert lead == f"Last: 919 GB free. {full}"
-    assert disk_alarms([tmp_path]) == [f"{full} See docs/howto/run-it-for-weeks.md#disk."]
-    (tmp_path / "stats.json").write_text('{"settings/DISK_MIN_FREE_BYTES": "460000000000"}')
-    paused = "at 2027-01-15 09:00 UTC, in 51 min, when less than DISK_MIN_FREE_BYTES (460 GB)"
-    assert paused in figure(report_of(tmp_path), "disk").lead
-
-
-def test_a_disk_that_has_filled_slowly_is_full_as_it_fills_now(tmp_path):
-    """A megabyte a minute for an hour, then ten gigabytes."""
-    write_log(tmp_path, [])
-    ats = range(int(T0), int(T0) + 4200, 60)
-    writer = History(tmp_path / "history", at=T0 - 60)
+def disk_of(jobdir, frees, *, size):
+    """What is said of a disk with *frees* bytes in each minute, *size* of them by the job."""
     record = Record(state=State("running"), diagnosis=Diagnosis(Cause.POLITENESS, 0.0, ""))
-    for number, at in enumerate(ats):
-        used = 10**6 * number + 10**10 * max(number - 59, 0)
-        writer.add(at, {}, record, **{"free disk": 10**12 - used})
-    assert "in 90 min, if" in figure(report_of(tmp_path), "disk").lead
+    writer = History(jobdir / "history", at=T0 - 1)
+    for number, free in enumerate(frees):
+        writer.add(T0 + 60 * number + 59, {}, record, **{"free disk": free})
+    for part in (1, 2):
+        (jobdir / f"part{part}").write_bytes(bytes(size // 2))
+    (jobdir / "kept").mkdir()
+    (jobdir / "kept/part1").hardlink_to(jobdir / "part1")
+    return disk_outlook(jobdir, [jobdir], crawl_secs=3000.0)
 
 
-def test_a_disk_that_somebody_has_filled_for_a_moment_is_not_said_to_be_full(tmp_path):
-    """A tenth of it within a minute, then nothing for six minutes."""
+MB = 1 << 20
+
+
+@each(
+    "by_others free text",
+    (0, 1000, "at about 2027-01-19 18:00 UTC, in 4.4 days, if it fills as in the last hour."),
+    # Whatever others write in this hour, the job grows as before.
+    (20, 1000, "at about 2027-01-19 18:00 UTC, in 4.4 days, if the job grows as until now."),
+    (20, 350, "at about 2027-01-16 21:00 UTC, in 36.0 h, if the job grows as until now."),
+    # Others fill it within the next hour.
+    (900, 500, "at about 2027-01-15 09:24 UTC, in 24 min, if it fills as in the last hour."),
+    (-50, 1000, "The disk has not filled in the last hour."),
+)
+def test_a_disk_is_full_as_the_job_grows_or_as_it_has_filled_for_an_hour(
+    tmp_path, by_others, free, text
+):
+    """The job has written 8 MB in 50 minutes. A disk that is full within a day needs attention."""
+    frees = [MB * (free + (8 + by_others) * (1 - n / 50)) for n in range(60)]
+    shown, is_near = disk_of(tmp_path, frees, size=8 * MB)
+    assert text in shown
+    assert is_near == (free < 1000)
+    assert ("by which it has filled in the last hour are not of this crawl" in shown) == (
+        by_others > 8
+    )
+
+
+def test_nothing_is_said_of_a_disk_before_there_are_enough_minutes(tmp_path):
+    """Although it was filled by a tenth within the last of them."""
+    frees = [1e12] * 29
+    assert disk_of(tmp_path, frees, size=MB) == ("", False)
+
+
+def test_what_others_write_for_a_moment_changes_nothing(tmp_path):
+    """A tenth of the disk, for four minutes, in the middle and at the end of the hour."""
+    frees = [1e12 - 1e11 * (n in range(30, 34) or n >= 56) - 1e6 * n for n in range(60)]
+    assert "in a year at the earliest" in disk_of(tmp_path, frees, size=60_000_000)[0]
+
+
+def test_the_page_of_a_running_crawl_says_when_its_disk_is_full(tmp_path):
+    with in_use(tmp_path):
+        write_log(tmp_path, [line("http://a.test/", "http_200", T0 + 60)])
+        (tmp_path / "stats.json").write_text('{"settings/DISK_MIN_FREE_BYTES": "460000000000"}')
+        disk_of(tmp_path, [1e12 - 1e7 * n for n in range(60)], size=4 * MB)
+        (sentence,) = [one for one in report_of(tmp_path).compared if "disk" in one]
+        assert "The disk is full in a year at the earliest, if the job grows as until n" in sentence
+        assert "disk" not in "".join(report_of(tmp_path).alarms)
+    assert "disk" not in "".join(report_of(tmp_path).compared)
+
+
+def test_a_disk_that_is_full_within_a_day_needs_attention(tmp_path):
+    with in_use(tmp_path):
+        write_log(tmp_path, [line("http://a.test/", "http_200", T0 + 60)])
+        (tmp_path / "stats.json").write_text('{"settings/DISK_MIN_FREE_BYTES": "100000000"}')
+        disk_of(tmp_path, [1.5e8 - 1e5 * n for n in range(60)], size=4 * MB)
+        found = report_of(tmp_path)
+    assert "disk" not in "".join(found.compared)
+    (alarm,) = [one for one in found.alarms if "disk" in one]
+    assert alarm.startswith("The disk is full at about 2027-01-16 ")
+    assert " The crawl pauses before, at about 2027-01-15 " in alarm
+    assert alarm.endswith(
+        "DISK_MIN_FREE_BYTES (100MB) is free. See docs/howto/run-it-for-weeks.md#disk."
+    )
+
+
+def test_a_run_that_was_cut_off_needs_attention_for_a_day(tmp_path):
+    """It was killed within the minute in which the next one began."""
     write_log(tmp_path, [])
-    writer = History(tmp_path / "history", at=T0 - 10)
-    record = Record(state=State("running"), diagnosis=Diagnosis(Cause.POLITENESS, 0.0, ""))
-    for number in range(42):
-        free = 10**12 - 10**11 * min(number / 6, 1)
-        writer.add(T0 + 10 * number, {}, record, **{"free disk": free})
-    assert "The disk is full at" not in figure(report_of(tmp_path), "disk").lead
-    assert disk_alarms([tmp_path]) == []
-
-
-def test_a_young_crawl_raises_no_alarm_for_a_disk_that_is_full_in_hours(tmp_path):
-    """In its first minute it takes a gigabyte of a terabyte."""
-    write_log(tmp_path, [])
-    writer = History(tmp_path / "history", at=T0 - 10)
-    record = Record(state=State("running"), diagnosis=Diagnosis(Cause.POLITENESS, 0.0, ""))
-    for number in range(7):
-        writer.add(T0 + 10 * number, {}, record, **{"free disk": 10**12 - 10**9 * number / 6})
-    assert "in 16.6 h, if" in figure(report_of(tmp_path), "disk").lead
-    assert disk_alarms([tmp_path]) == []
+    for events, shown in (
+        ([(0, ""), (930, "")], ["09:00:20"]),
+        ([(0, ""), (900, "shutdown"), (930, "")], []),
+    ):
+        rows = [RunEvent(T0 + 3600 + at, reason) for at, reason in events]
+        (tmp_path / RUNS).write_bytes(msgspec.json.Encoder().encode_lines(rows))
+        write_history(tmp_path, range(int(T0) + 3600 - 900, int(T0) + 3611, 10))
+        found = cut_off_alarms([tmp_path], now=T0 + 3600 + 940)
+        assert [
+            re.search(r"was cut off about \S+ (\S+) UTC \(not", one)[1] for one in found
+        ] == shown
+        assert cut_off_alarms([tmp_path], now=T0 + 3 * 86_400) == []
 
 
 def test_a_crawl_of_a_minute_has_charts_and_says_nothing_of_a_full_disk(tmp_path):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from webcrawl import settings
+from webcrawl.doctor.diagnosis import CERTAIN, Cause
 from webcrawl.doctor.history import (
     DAY,
     FAULTS,
@@ -20,7 +19,6 @@ from webcrawl.doctor.history import (
     Series,
     read_series,
 )
-from webcrawl.hive.launch.crawl_stats import stats_of
 from webcrawl.jobs.report.figures import Figure, over_time
 from webcrawl.wording import span, utc_time
 
@@ -28,16 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from webcrawl.jobs.inspect.examination import Examination
+
 #: Ranges of the charts, in seconds.
 RANGES = {"hour": HOUR, "day": DAY, "all": math.inf}
 _MAX_INTERVALS = 120
-_RECENT_SECS = 600.0
-_MIN_INTERVALS = 6  # fewer say nothing about the disk
-_FULL = "The disk is full at {}, if it fills as in the last ten minutes."
-_PAUSE = " The crawl pauses before, at {}, when less than DISK_MIN_FREE_BYTES ({:,} GB) is free."
-_MIN_FREE = "DISK_MIN_FREE_BYTES"
-_NOT_FULL = "The disk has not filled for ten minutes, so it is not known when it is full."
-# An hour in which the crawl ran for at least this share counts as whole. A difference of less than
+_RECENT_SECS = 600.0  # a crawl that ran for less is compared with nothing
+# An hour in which the crawl ran for less than this share is not whole. A difference of less than
 # _SAME is none.
 _WHOLE = 0.95
 _SAME = 0.05
@@ -45,13 +40,16 @@ _NUMBERS = ("fewer", "more", "as many")
 _SHARES = ("lower", "higher", "as high")
 # A process is not running any more if its last sample is so much older than those of others.
 _STOPPED_SECS = 300.0
-_DISK = "docs/howto/run-it-for-weeks.md#disk"
 # A kind of failure needs attention if it is at least this share of the URLs of an hour, and so many
-# times its share of the day before. With fewer URLs, a share says nothing.
-_MIN_SHARE = 0.1
+# times its share before; one that is new if it is a larger share. Fewer URLs say nothing.
+_MIN_SHARE = 0.01
+_MIN_NEW_SHARE = 0.1
 _MIN_GROWTH = 2.0
+_MIN_FAILED = 20
 _MIN_URLS = 100
-_FULL_SECS = 366 * DAY  # a disk that lasts longer is not worth a word
+# A crawl that has fetched nothing for so long needs attention, except for these reasons.
+_STILL_SECS = 300.0
+_NORMAL_CAUSES = {*CERTAIN, Cause.POLITENESS}
 
 
 class _Chart(NamedTuple):
@@ -71,7 +69,8 @@ class _Chart(NamedTuple):
 
 _FINISHED = ("pages", "redirects", "visits", *KINDS)
 _WRONG = "docs/howto/when-something-is-wrong.md"
-_HOW_TO = dict.fromkeys(FAULTS, f"{_WRONG}#urls-were-given-up")
+_SLOW = f"{_WRONG}#the-crawl-is-slow"
+_HOW_TO = dict.fromkeys((*FAULTS, "all kinds"), f"{_WRONG}#urls-were-given-up")
 _HOW_TO["refused"] = f"{_WRONG}#sites-refuse-the-crawl"
 _CHARTS = (
     _Chart(
@@ -103,15 +102,8 @@ def charts(jobdirs: Sequence[Path], *, secs: float, until: float = math.inf) -> 
     """
     series = series_of(jobdirs, secs=secs, until=until)
     visits = _VISITS if series.total("visits", "due") else ()
-    full = _full_within(jobdirs, _FULL_SECS)
-    if not full and len(series.at) and series.at[-1] - series.at[0] >= _RECENT_SECS:
-        full = _NOT_FULL
     newest = _newest(jobdirs, until)
-    notes = {
-        "waiting": "Parked URLs are kept on disk until the reason given above is gone.",
-        "disk": full,
-    }
-    return [_figure(kind, series, newest, notes.get(kind.name, "")) for kind in (*visits, *_CHARTS)]
+    return [_figure(kind, series, newest) for kind in (*visits, *_CHARTS)]
 
 
 def _newest(jobdirs: Sequence[Path], until: float) -> dict[str, float]:
@@ -134,54 +126,61 @@ def _newest(jobdirs: Sequence[Path], until: float) -> dict[str, float]:
     return newest
 
 
-def comparisons(jobdirs: Sequence[Path], *, now: float) -> list[str]:
-    """Compare the last hour with the same hour of yesterday, or else with the mean of its day.
+def _last_hour(jobdirs: Sequence[Path]) -> tuple[Series, Series, str]:
+    """Return the history of the last hour, that of a time before, and when that was, in words.
 
-    There are sentences about pages, visits, if there are any, and failures; none without history.
-    *now* is the present time in epoch seconds.
+    That is the same hour of yesterday, or else the day before. If the crawl ran for less than ten
+    minutes of it, the history and the words are empty.
     """
     series = read_series(jobdirs, MINUTE)
-    if not len(series.at):
-        return []
-    end = float(series.at[-1]) + MINUTE
+    end = float(series.at.max(initial=0.0)) + MINUTE
     hour = series.since(end - HOUR)
     base = "in the same hour of yesterday"
     before = series.since(end - DAY - HOUR, end - DAY - MINUTE)
     if before.total(SECONDS) < HOUR / 2:
-        base = "in an hour of the day before"
+        base = "in the day before"
         before = series.since(end - DAY, end - HOUR - MINUTE)
-    has_base = before.total(SECONDS) >= _RECENT_SECS
-    until = f"in the hour until {utc_time(min(end, now))[11:-3]} UTC"
+    if before.total(SECONDS) < _RECENT_SECS:
+        return hour, before.since(math.inf), ""
+    return hour, before, base
+
+
+def comparisons(jobdirs: Sequence[Path], *, now: float) -> list[str]:
+    """Compare the last hour with the same hour of yesterday, or else with the day before.
+
+    There are sentences about pages, visits, if there are any, and failures; none without history.
+    *now* is the present time in epoch seconds.
+    """
+    hour, before, base = _last_hour(jobdirs)
+    if not len(hour.at):
+        return []
+    until = f"in the hour until {utc_time(min(float(hour.at[-1]) + MINUTE, now))[11:-3]} UTC"
+    # What an hour has in which the crawl ran for minutes is only comparable per second.
     ran_secs = hour.total(SECONDS)
+    if ran_secs < _WHOLE * HOUR:
+        until += f", of which the crawl ran for {span(ran_secs)}"
     sentences = []
     for name in ("pages", "visits"):
-        number = hour.total(name)
-        earlier = before.total(name) * HOUR / max(before.total(SECONDS), HOUR)
-        if name == "visits" and not number + earlier:
+        rate, rate_before = (series.mean_rate(name) for series in (hour, before))
+        if name == "visits" and not rate + rate_before:
             continue
-        text = f"{name.capitalize()}: {number:,.0f} {until}"
-        if has_base:
-            text += f"; {earlier:,.0f} {base}{_change(number, earlier, _NUMBERS)}"
-        if ran_secs < _WHOLE * HOUR:
-            rate = hour.mean_rate(name)
-            text += f". The crawl ran for {span(ran_secs)} of it: {_rounded(rate):,} per second"
-            if has_base:
-                rate_before = before.mean_rate(name)
-                text += f", before {_rounded(rate_before):,}{_change(rate, rate_before, _NUMBERS)}"
+        text = (
+            f"{name.capitalize()}: {hour.total(name):,.0f} {until}: {_rounded(rate):,} per second"
+        )
+        if base:
+            text += f"; {_rounded(rate_before):,} {base}{_change(rate, rate_before, _NUMBERS)}"
         sentences.append(f"{text}.")
 
-    (part, urls), (part_before, urls_before) = map(_failures, (hour, before))
-    text = f"Failures: {part:.1%} of {urls:,.0f} URLs {until}"
-    if has_base:
-        text += f"; {part_before:.1%} of {urls_before:,.0f} {base.replace('an hour of ', '')}"
-        text += _change(part, part_before, _SHARES)
+    part, part_before = map(_failed_share, (hour, before))
+    text = f"Failures: {part:.1%} of {hour.total(*_FINISHED):,.0f} URLs {until}"
+    if base:
+        text += f"; {part_before:.1%} {base}{_change(part, part_before, _SHARES)}"
     return [*sentences, f"{text}."]
 
 
-def _failures(series: Series) -> tuple[float, float]:
-    """Return the share of the URLs in *series* that failed, and their number."""
-    urls = series.total(*_FINISHED)
-    return series.total(*FAULTS) / max(urls, 1.0), urls
+def _failed_share(series: Series, kinds: Sequence[str] = FAULTS) -> float:
+    """Return the share of the URLs in *series* with failures of these *kinds*."""
+    return series.total(*kinds) / max(series.total(*_FINISHED), _MIN_URLS)
 
 
 def _change(now: float, before: float, words: tuple[str, str, str]) -> str:
@@ -222,8 +221,8 @@ def beginning_of(jobdirs: Sequence[Path]) -> float:
     return float(minutes[0] if minutes[0] < beginning + HOUR else beginning)
 
 
-def _figure(kind: _Chart, series: Series, newest: Mapping[str, float], note: str) -> Figure:
-    """Return the figure *kind* of *series*, with the sentence *note*.
+def _figure(kind: _Chart, series: Series, newest: Mapping[str, float]) -> Figure:
+    """Return the figure *kind* of *series*.
 
     *newest* has the last values of gauges, in place of the means of the last interval.
     """
@@ -240,9 +239,9 @@ def _figure(kind: _Chart, series: Series, newest: Mapping[str, float], note: str
     for name, line in lines.items():
         mean = f" ({_rounded(sum(line) / len(line)):,})" * kind.is_rate
         parts.append(f"{name if len(lines) > 1 else ''} {line[-1]:,}{mean}".lstrip())
-    secs = f"In the last {span(series.secs)} (and on average of the chart)"
-    lead = f"{secs if kind.is_rate else 'Last'}: {', '.join(parts)} {kind.y}".rstrip()
-    lead = f"{lead}. {note}".rstrip()
+    # The last interval goes on.
+    since = f"Since {utc_time(series.at[-1])} UTC (and on average of the chart)"
+    lead = f"{since if kind.is_rate else 'Last'}: {', '.join(parts)} {kind.y}".rstrip() + "."
     # Values that never change need no chart.
     if all(min(values) == max(values) for values in lines.values()):
         return Figure(kind.name, kind.title, lead)
@@ -259,80 +258,41 @@ def _rounded(value: float) -> float:
     return round(value) if value >= 100 or value.is_integer() else float(f"{value:.3g}")
 
 
-def _full_within(jobdirs: Sequence[Path], secs: float, *, reach: float = math.inf) -> str:
-    """Say when a disk is full, if it is within *secs* if it fills as in the last ten minutes.
-
-    "" also if that is not known, or if it takes more than *reach* times as long as the crawl has
-    been looked at for this.
-    """
-    series = read_series(jobdirs, TEN_SECS)
-    if not len(series.at):
-        return ""
-    end = float(series.at[-1])
-    series = series.since(end - _RECENT_SECS)
-    free = series.columns["free disk"]
-    if len(free) < _MIN_INTERVALS:
-        return ""
-    # What was written in one go, or by others, is in one half only.
-    seen_secs = end - float(series.at[0])
-    used_per_sec = min(
-        float((free[first] - free[-1]) / (end - series.at[first])) for first in (0, len(free) // 2)
-    )
-    if used_per_sec <= 0:
-        return ""
-    left = float(free[-1]) / used_per_sec
-    if left >= min(secs, reach * seen_secs):
-        return ""
-    text = _FULL.format(_in_future(end, left))
-    min_free = _min_free_bytes(jobdirs[0])
-    secs_to_pause = max(float(free[-1] - min_free), 0.0) / used_per_sec
-    pause = _PAUSE.format(_in_future(end, secs_to_pause), _rounded(min_free / 1e9))
-    return text + pause * bool(min_free)
-
-
-def _in_future(at: float, secs: float) -> str:
-    """Return when *secs* after the epoch second *at* have passed, in words."""
-    return f"{utc_time(at + secs)[:-3]} UTC, in {span(secs)}"
-
-
-def _min_free_bytes(jobdir: Path) -> int:
-    """Return the free space at which the crawl in *jobdir* pauses; 0 if it does not."""
-    with suppress(ValueError, TypeError):
-        return int(stats_of(jobdir).get(f"settings/{_MIN_FREE}", getattr(settings, _MIN_FREE)))
-    return 0
-
-
-def disk_alarms(jobdirs: Sequence[Path]) -> list[str]:
-    """Return a sentence if the disk of the crawl in *jobdirs* is full within a day, or sooner.
-
-    What a crawl needs in its first minutes says little about a day.
-    """
-    sentence = _full_within(jobdirs, DAY, reach=DAY / _RECENT_SECS)
-    return [f"{sentence} See {_DISK}."] if sentence else []
-
-
 def fault_alarms(jobdirs: Sequence[Path]) -> list[str]:
     """Return sentences about kinds of failures that are not normal for the crawl in *jobdirs*.
 
-    Its last hour is compared with the day before.
+    The last hour is compared as in ``comparisons``. If no kind has grown enough, all of them
+    together may have.
     """
-    series = read_series(jobdirs, MINUTE)
-    end = float(series.at[-1]) if len(series.at) else 0.0
-    hour = series.since(end - HOUR + MINUTE)
-    urls = int(hour.total(*_FINISHED))
-    urls_before = series.total(*_FINISHED) - urls
-    alarms = []
-    for kind in FAULTS:
-        number = hour.total(kind)
-        part = number / max(urls, _MIN_URLS)
-        earlier_part = 0.0
-        earlier = ""
-        if urls_before >= _MIN_URLS:
-            earlier_part = (series.total(kind) - number) / urls_before
-            earlier = f", and {earlier_part:.0%} of the day before"
-        if part >= max(_MIN_SHARE, _MIN_GROWTH * earlier_part):
+    hour, before, base = _last_hour(jobdirs)
+    alarms: list[str] = []
+    for kind, kinds in {**{kind: (kind,) for kind in FAULTS}, "all kinds": FAULTS}.items():
+        part, part_before = (_failed_share(series, kinds) for series in (hour, before))
+        earlier = f", and {part_before:.1%} {base}" if base else ""
+        # A kind that is new needs a larger share.
+        min_part = max(_MIN_SHARE if part_before else _MIN_NEW_SHARE, _MIN_GROWTH * part_before)
+        is_much = part >= min_part and hour.total(*kinds) >= _MIN_FAILED
+        if is_much and not (alarms and kinds == FAULTS):
             alarms.append(
-                f"{part:.0%} of {urls:,} URLs of the last hour failed{earlier} ({kind}): "
-                f"see {_HOW_TO[kind]}"
+                f"{part:.1%} of {hour.total(*_FINISHED):,.0f} URLs of the last hour failed"
+                f"{earlier} ({kind}): see {_HOW_TO[kind]}"
             )
     return alarms
+
+
+def standstill_alarms(jobdirs: Sequence[Path], processes: Sequence[Examination]) -> list[str]:
+    """Return a sentence if the crawl has fetched nothing for minutes, although it could.
+
+    *processes* are those of *jobdirs*; the sentence has the cause, and what to do.
+    """
+    recent = read_series(jobdirs, TEN_SECS)
+    recent = recent.since(float(recent.at.max(initial=0.0)) - _STILL_SECS)
+    if recent.total(SECONDS) < _STILL_SECS or recent.total("pages", "redirects", "visits"):
+        return []
+    limits = [process.diagnosis for process in processes]
+    return [
+        f"No page was fetched for {span(_STILL_SECS)}, because of {limit.brief}; {limit.advice}. "
+        f"See {_SLOW}"
+        for limit in limits
+        if limit.advice and limit.cause not in _NORMAL_CAUSES
+    ][:1]

@@ -14,7 +14,7 @@ from webcrawl.configuration.decoding import Epoch, UndecodableError, json_decode
 from webcrawl.crawl.figures.summary import reason_in_words
 from webcrawl.crawl.job.control_journal import user_and_machine
 from webcrawl.crawl.job.state_directory import RUNS, boot_id
-from webcrawl.doctor.history import HOUR, MINUTE, read_series
+from webcrawl.doctor.history import DAY, HOUR, MINUTE, TEN_SECS, read_series
 from webcrawl.jobs.inspect.job_view import running
 from webcrawl.jobs.report.figures import Figure, Table
 from webcrawl.wording import span, utc_time
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # Number of runs that are shown, and the number of bytes at the end of the file that are read.
 _MAX_RUNS = 8
 _READ_BYTES = 1 << 16
+_CUT_OFF = "docs/howto/when-something-is-wrong.md#the-crawl-was-killed-or-the-machine-went-down"
 
 
 class RunEvent(msgspec.Struct):
@@ -82,21 +83,9 @@ def runs_table(path: Path, jobdirs: Sequence[Path], *, now: float) -> Figure:
     for jobdir in jobdirs:
         runs = runs_of(jobdir)
         befores = [*runs[:1], *runs]
-        present = RunEvent(0.0, by=user_and_machine(), boot=boot_id())
-        nexts = [*(run.event for run in runs[1:]), present]
-        for run, before, following in zip(runs, befores, nexts, strict=False):
+        for number, (run, before) in enumerate(zip(runs, befores, strict=False)):
             began = run.event
-            end = now
-            ended = ""
-            why = "it is running"
-            if run.end:
-                end = run.end.at
-                ended = utc_time(end)
-                why = reason_in_words(run.end.reason)
-            elif following.at or not running([jobdir]):
-                end = _last_sign(jobdir, began.at, following.at)
-                ended = f"about {utc_time(end)[:-3]}"
-                why = _why_cut_off(began, following)
+            end, ended, why = _end_of(jobdir, runs, number, now=now)
             old = before.event.settings
             changes = _changes(old, began.settings) if old else ""
             name = () if jobdir == path else (f"drone {jobdir.name}",)
@@ -109,6 +98,41 @@ def runs_table(path: Path, jobdirs: Sequence[Path], *, now: float) -> Figure:
     lead = "The last ones, newest first. Starts are also vertical lines in the charts."
     table = Table(head, [row for _, row in rows[:_MAX_RUNS]])
     return Figure("runs", "Runs", lead if rows else "Not known.", table if rows else None)
+
+
+def cut_off_alarms(jobdirs: Sequence[Path], *, now: float) -> list[str]:
+    """Return a sentence for each process that was resumed within a day after it was cut off.
+
+    The processes of *jobdirs* are running. *now* is the present time in epoch seconds.
+    """
+    alarms = []
+    for jobdir in jobdirs:
+        runs = runs_of(jobdir)[-2:]
+        if len(runs) == 2 and not runs[0].end and now - runs[1].start < DAY:
+            _, ended, why = _end_of(jobdir, runs, 0, now=now)
+            began = utc_time(runs[0].start)
+            alarms.append(
+                f"The run that began at {began} UTC was cut off {ended} UTC ({why}): see {_CUT_OFF}"
+            )
+    return alarms
+
+
+def _end_of(
+    jobdir: Path, runs: Sequence[Run], number: int, *, now: float
+) -> tuple[float, str, str]:
+    """Return the end of the run *number* in epoch seconds and in words, and why it ended.
+
+    *runs* are those of *jobdir*. *now* is the end of one that is running.
+    """
+    run = runs[number]
+    present = RunEvent(0.0, by=user_and_machine(), boot=boot_id())
+    following = runs[number + 1].event if run is not runs[-1] else present
+    if run.end:
+        return run.end.at, utc_time(run.end.at), reason_in_words(run.end.reason)
+    if following.at or not running([jobdir]):
+        end = _last_sign(jobdir, run.start, following.at)
+        return end, f"about {utc_time(end)}", _why_cut_off(run.event, following)
+    return now, "", "it is running"
 
 
 def _why_cut_off(began: RunEvent, following: RunEvent) -> str:
@@ -152,7 +176,7 @@ def _last_sign(jobdir: Path, start: float, next_start: float) -> float:
     *next_start* is 0 if there is none. Returns *start* if there is no sample.
     """
     until = next_start or float("inf")
-    for secs in (MINUTE, HOUR):
+    for secs in (TEN_SECS, MINUTE, HOUR):
         at = read_series([jobdir], secs).since(start - secs, until).at
         if len(at):
             return max(min(float(at[-1]) + secs, until), start)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from webcrawl.crawl.figures.counts import Counts, module_failures
 from webcrawl.doctor.history import FAULTS, MINUTE, TEN_SECS, count_kinds, read_series
 from webcrawl.jobs.report import breakdowns, now, tables
+from webcrawl.jobs.report.disk import disk_outlook
 from webcrawl.jobs.report.figures import Figure, share, size
 from webcrawl.jobs.report.hosts_page import hosts_figure
 from webcrawl.jobs.report.model import ReportPage, alarms_of
@@ -16,10 +17,10 @@ from webcrawl.jobs.report.over_time import (
     RANGES,
     charts,
     comparisons,
-    disk_alarms,
     fault_alarms,
+    standstill_alarms,
 )
-from webcrawl.jobs.report.runs import runs_table
+from webcrawl.jobs.report.runs import cut_off_alarms, runs_table
 from webcrawl.jobs.report.warning_log import warnings
 from webcrawl.wording import counted, span, utc_time
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 # Number of hosts on the page; the monitor has a page with all of them.
 _HOSTS_SHOWN = 20
+_DISK = "docs/howto/run-it-for-weeks.md#disk"
 
 
 def report(crawl: Crawl, *, at: float) -> ReportPage:
@@ -40,6 +42,15 @@ def report(crawl: Crawl, *, at: float) -> ReportPage:
     drones = f", {counted(crawl.drones, 'drone')}" if crawl.drones else ""
     logged = warnings(crawl.jobdirs)
     damage = [f"The rest of a log could not be read: {why}" for why in crawl.damage]
+    disk = ""
+    present_alarms = []
+    if crawl.state == "running":
+        disk, is_near = disk_outlook(crawl.path, crawl.jobdirs, crawl_secs=crawl.secs)
+        if is_near:
+            present_alarms.append(f"{disk} See {_DISK}.")
+            disk = ""
+        present_alarms += cut_off_alarms(crawl.jobdirs, now=at)
+        present_alarms += standstill_alarms(crawl.jobdirs, crawl.processes)
     return ReportPage(
         title=f"Crawl {crawl.path.resolve().name}",
         at=at,
@@ -50,9 +61,12 @@ def report(crawl: Crawl, *, at: float) -> ReportPage:
             crawl.counts("robots/lost/"),
         )
         + fault_alarms(crawl.jobdirs)
-        + (disk_alarms(crawl.jobdirs) if crawl.state == "running" else [])
+        + present_alarms
         + damage,
-        compared=comparisons(crawl.jobdirs, now=at),
+        compared=[
+            *comparisons(crawl.jobdirs, now=at),
+            *([disk] if disk else []),
+        ],
         processes=crawl.processes,
         summary=_summary(crawl, at),
         rates=charts(crawl.jobdirs, secs=RANGES["all"]),
