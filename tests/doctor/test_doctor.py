@@ -225,6 +225,41 @@ def test_the_cause_that_held_longest_lately_is_named_with_its_start(doctor, go_o
     assert shares_of({}) == ""
 
 
+REFUSING = resting(refusing={"http_503": 11})
+
+
+def test_causes_that_change_in_turns_do_not_change_what_is_named(doctor, go_on):
+    """More of the paused hosts refuse in most of the time, but not always."""
+    go_on(60, RESTING)
+    named = set()
+    for _ in range(30):
+        named |= {go_on(1, REFUSING).cause for _ in range(12)}
+        named |= {go_on(1, RESTING).cause for _ in range(8)}
+    assert named == {Cause.POLITENESS}
+    # The evidence is that of the named cause, also after all hosts have refused for 50 s.
+    assert go_on(50, REFUSING).evidence == PAUSED
+    assert go_on(12, REFUSING).cause is Cause.REFUSALS
+    assert {go_on(8, RESTING).cause, go_on(12, REFUSING).cause} == {Cause.REFUSALS}
+
+
+def test_advice_about_refusals_follows_from_those_of_a_minute(go_on):
+    walled = resting(refusing={"walled": 11})
+    go_on(30, REFUSING)
+    found = [go_on(1, one) for one in 5 * [walled, REFUSING, REFUSING]]
+    assert {one.advice for one in found} == {
+        "add hosts, and set a longer delay in HOSTS_POLICY_FILE"
+    }
+    assert len({one.evidence for one in found}) == 2
+
+
+def test_numbers_that_are_shown_with_the_evidence_are_those_of_the_evidence(doctor, go_on):
+    assert doctor.shown_activity is None
+    go_on(15, resting(resting=5, on_wire=2))
+    found = go_on(3, resting(resting=4, on_wire=5))
+    assert found.evidence.startswith("5 hosts are paused")
+    assert doctor.shown_activity.resting == 5
+
+
 def test_waiting_pages_are_counted_over_the_same_looks_as_busy_workers(go_on):
     backed_up = BACKED_UP._replace(module="words")
     go_on(9, backed_up)

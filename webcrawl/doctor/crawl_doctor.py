@@ -35,17 +35,19 @@ class CrawlDoctor(Doctor):
         """Return the current findings as a record that can be stored."""
         health = self._process.health
         activity = health.activity()
+        diagnosis = self.diagnosis()
+        shown = self.shown_activity or activity
         return Record(
             state=health.state(),
-            diagnosis=self.diagnosis(),
+            diagnosis=diagnosis,
             projection=self.projection.explained(),
             shards=Counter(str(shard.state) for shard in self._process.shards),
             waiting=activity.waiting,
             in_process=activity.in_process,
             workers=activity.workers,
             busy=activity.on_wire,
-            ready=activity.ready,
-            resting=activity.resting,
+            ready=shown.ready,
+            resting=shown.resting,
             due=activity.due,
             fresh=activity.fresh,
             next_visit=health.next_visit_at or 0.0,

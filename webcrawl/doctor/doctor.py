@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+import math
+from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.doctor.diagnosis import (
@@ -27,6 +28,12 @@ _SECS = 20.0
 # Advice considers this many looks, about a minute.
 _ADVICE_LOOKS = 60
 _MIN_LOOKS = 3
+# These causes depend on which hosts are paused just now, so they change in turns. Another one of
+# them is named once it has held this many times longer in the last minutes, or the named one has
+# not held for a minute.
+_OF_PAUSED_HOSTS = frozenset({Cause.POLITENESS, Cause.REFUSALS, Cause.ONE_REQUEST})
+_MUCH_LONGER = 2.0
+_MINUTES_SECS = 300.0
 # Other causes with less than this share of that time do not matter for the advice.
 _MIN_SHARE = 0.1
 
@@ -60,6 +67,8 @@ class Doctor:
         self.watch = self._module_times.watch
         self._at = clock()  # the time of the last look
         self._looks: deque[_Look] = deque(maxlen=_ADVICE_LOOKS)  # the latest last
+        # Seconds in which each cause held, of which the old ones count less and less.
+        self._secs_of_minutes: defaultdict[Cause, float] = defaultdict(float)
         self._named = Cause.STARTING  # the cause that a diagnosis names, and since when it holds
         self._since = self._at
 
@@ -85,6 +94,9 @@ class Doctor:
         secs = time - self._at
         self._at = time
         self.secs[cause] += secs
+        for one in self._secs_of_minutes:
+            self._secs_of_minutes[one] *= math.exp(-secs / _MINUTES_SECS)
+        self._secs_of_minutes[cause] += secs
         self._looks.append(_Look(secs, cause, activity, use))
 
         if cause in CERTAIN:
@@ -100,9 +112,31 @@ class Doctor:
                     recent[recent_look.cause] += recent_look.secs
             named = max(recent, key=recent.__getitem__)
             held_secs = recent[named]
+            if self._is_in_turns_with(named):
+                named = self._named
         if named is not self._named:
             self._named = named
             self._since = time - held_secs
+
+    def _is_in_turns_with(self, cause: Cause) -> bool:
+        """Return whether the named cause is still named, although *cause* held lately."""
+        secs = self._secs_of_minutes
+        return (
+            {cause, self._named} <= _OF_PAUSED_HOSTS
+            and secs[cause] < _MUCH_LONGER * secs[self._named]
+            and any(look.cause is self._named for look in self._looks)
+        )
+
+    def _evidence(self) -> list[_Look]:
+        """Return the last looks in which the named cause held, the latest first."""
+        last = [look for look in self._last_looks() if look.cause is self._named]
+        return last or [look for look in reversed(self._looks) if look.cause is self._named][:1]
+
+    @property
+    def shown_activity(self) -> CrawlActivity | None:
+        """Return the activity from which the evidence is; None if there is none."""
+        looks = self._evidence()
+        return looks[0].activity if looks else None
 
     def _last_looks(self) -> list[_Look]:
         """Return the looks of the last 20 s, which decide what cause is named; the latest first."""
@@ -128,7 +162,7 @@ class Doctor:
 
     def diagnosis(self) -> Diagnosis:
         """Return what limits the crawl now, with evidence and advice."""
-        looks = [look for look in self._last_looks() if look.cause is self._named]
+        looks = self._evidence()
         if not looks:
             return Diagnosis(self._named, self._since, "there are no requests yet")
 
@@ -153,10 +187,14 @@ class Doctor:
             shared_secs > _MIN_SHARE * sum(recent.values()) or recent[Cause.OUTAGE] >= 1
         )
         is_advised = not (would_not_help and self._named is Cause.WORKERS)
+        evidence = evidence_of(self._named, activity, use)
+        # Which hosts refuse changes with each look, and the advice should not.
+        refusing = sum((Counter(look.activity.refusing) for look in self._looks), Counter())
+        activity = activity._replace(refusing=refusing)
         return Diagnosis(
             self._named,
             self._since,
-            evidence_of(self._named, activity, use),
+            evidence,
             advice_of(self._named, activity, use, is_drone=self._is_drone) if is_advised else "",
         )
 

@@ -20,7 +20,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     *shards* has the numbers of shards by state. *busy* is the number of workers with a request, and
     *lag* the mean delay of the event loop in the last looks, in seconds. *next_visit* is when the
     next visit is due, in epoch seconds. *tail* is the host that holds up the end. The other fields
-    are those of ``CrawlActivity``.
+    are those of ``CrawlActivity``; *ready* and *resting* are those from which the diagnosis is.
     """
 
     state: State

@@ -113,7 +113,13 @@ class StatsFile:
         self._crawler.signals.connect(self.write_end, signal=signals.engine_stopped)
         changed = changed_settings(self._crawler.settings)
         settings = {name: str(mask(name, value))[:_MAX_VALUE] for name, value, _ in changed}
-        facts = {"settings": settings, "by": user_and_machine(), "boot": boot_id()}
+        # Nothing of the run is older, such as what the doctor says.
+        facts = {
+            "at": round(self._began_at, 3),
+            "settings": settings,
+            "by": user_and_machine(),
+            "boot": boot_id(),
+        }
         self._writing = asyncio.ensure_future(self._write_run(facts))
 
     def record(self) -> None:

@@ -19,6 +19,7 @@ from webcrawl.doctor.history import NAME, History
 from webcrawl.doctor.record import Line, Record
 from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect.examination import examinations, facts_of
+from webcrawl.jobs.report.runs import runs_of
 from webcrawl.states import State
 
 T0 = 1_800_000_000
@@ -57,6 +58,9 @@ def test_a_running_a_killed_and_a_finished_crawl_are_judged(tmp_path):
         assert found.record.workers == 200
         assert found.busy <= 6
         assert began_at <= found.at <= time.time()
+        # Nothing is said of a time before the run.
+        (run,) = runs_of(job)
+        assert began_at <= run.start <= found.diagnosis.since
         kill(crawl)
         said = asked(job)
         assert "      state  stopped: killed; it can be resumed\n" in said
@@ -121,4 +125,23 @@ def test_it_says_for_how_long_of_the_last_hour_all_workers_were_busy(tmp_path):
     assert dict(facts_of(found, T0 + 7200.0))["workers"] == (
         "more of them (CONCURRENT_REQUESTS) would hardly make it faster: all 50 were busy for "
         "6.0 minutes of the last hour"
+    )
+
+
+def test_workers_of_an_earlier_run_do_not_count(tmp_path):
+    """It had more of them."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/info.jsonl").touch()
+    record = Record(
+        state=State("running"), diagnosis=Diagnosis(Cause.POLITENESS, 0.0, ""), workers=16
+    )
+    for began, busy in ((0, 32), (300, 7)):
+        history = History(tmp_path / NAME, at=T0 + began)
+        for at in range(began + 10, began + 300, 10):
+            history.add(T0 + at, {}, replace(record, busy=busy))
+    line = msgspec.json.encode(Line(T0 + 600.0, record))
+    (tmp_path / "logs/stats.jsonl").write_bytes(line + b"\n")
+    (found,) = examinations(tmp_path)
+    assert dict(facts_of(found, T0 + 600.0))["workers"].endswith(
+        "at most 7 of 16 were busy in the last hour"
     )

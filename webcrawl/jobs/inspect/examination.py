@@ -54,7 +54,8 @@ class Examination(msgspec.Struct, frozen=True):
     diagnosis: what limits the crawl, or limited it at the end.
     shares: each cause's share of the running time, in words.
     secs: the running time in seconds.
-    busy: the largest number of workers that had a request at the same time in its last hour.
+    busy: the largest number of workers that had a request at the same time in the last hour of its
+        last run.
     all_busy_secs: for how long of that hour all of them had one.
     changes: effects of control commands that are still in force.
     """
@@ -95,7 +96,10 @@ def _examine(path: Path, jobdir: Path) -> Examination | None:
 
     stats = stats_of(jobdir)
     record = last.doctor
-    busy = read_series([jobdir], TEN_SECS).columns["workers busy"]
+    series = read_series([jobdir], TEN_SECS)
+    # Earlier runs may have had other numbers of workers.
+    began_at = series.at[series.columns["starts"] > 0].max(initial=0.0)
+    busy = series.since(float(began_at) + 1).columns["workers busy"]
     state = record.state
     if not running([jobdir]):
         reason = stats.get("finish_reason", "")
