@@ -48,7 +48,11 @@ class HostState(StrEnum):
     IN_PROCESS = "in process"
     #: Each of its parts has its own pause.
     IN_PARTS = "in parts"
-    #: It was never contacted, and none of its URLs is waiting.
+    #: None of its URLs is fetched, because of a command or a file.
+    EXCLUDED = "excluded"
+    #: Its URLs are finished, or were never requested because of failures.
+    IDLE = "nothing waits"
+    #: It was never contacted, and none of its URLs is waiting or finished.
     UNKNOWN = "unknown"
 
 

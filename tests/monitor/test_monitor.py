@@ -22,13 +22,15 @@ from aiohttp import web
 from crawling import DOWNLOAD_TIMEOUT, access_log, kill, simulated, start_crawl, wait_until
 from monitored import FORM, monitored
 from patience import LIMIT_SECS
-from reading_report import line, write_log
+from reading_report import line, write_history, write_log
 from redis_server import free_port
 from scrapy.utils.project import get_project_settings
 
 from webcrawl.crawl.job.control_journal import user_and_machine
 from webcrawl.crawl.job.ports import ports_of
 from webcrawl.errors import FatalError
+from webcrawl.jobs.report.guides import guide_names
+from webcrawl.jobs.report.model import Live
 from webcrawl.monitor.access import Access
 from webcrawl.monitor.launch import LOG_BYTES, MonitorProcess
 from webcrawl.monitor.site import Site
@@ -144,8 +146,8 @@ def test_all_hosts_are_listed_and_each_leads_to_its_answer(monitor):
     path = link.removeprefix(".").partition("#")[0]
     answer = monitor.page(path)
     assert "host  site" in answer.xpath("//pre")[0].text
-    (name,) = answer.xpath("//figure[@id='asked-hosts']//td/a")
-    assert name.get("href") == link
+    (row,) = answer.xpath("//section[@id='ask']//a[starts-with(@href, 'hosts?q=')]/@href")
+    assert monitor.page(f"/{row}").xpath("//td/a/@href") == [link]
     ids = answer.xpath("//@id")
     assert len(ids) == len({*ids})
     assert monitor.page("/hosts?q=no.such.host").xpath("//td/a") == []
@@ -158,11 +160,17 @@ def test_a_guide_that_the_page_names_is_shown_and_no_other_file(monitor):
     assert guide.xpath("//section[@id='disk']/ul/li/code")
     assert monitor.status("GET", "/help/..%2F..%2FREADME") == 404
     assert monitor.status("GET", "/help/none") == 404
+    # There is a list of all of them, also before a message names one.
+    (link,) = monitor.page("/").xpath("//footer/a/@href")
+    guides = monitor.page(f"/{link}").xpath("//li/a")
+    assert {one.get("href") for one in guides} == guide_names()
+    assert "Run it for weeks" in {one.text for one in guides}
+    assert guide.xpath("//nav/a/@href") == ["../", "./"]
 
 
 def test_charts_have_the_range_and_the_drone_that_are_asked_for(monitor):
     for query in ("", "?range=hour", "?range=all&drone=0", "?range=x&drone=%22"):
-        assert monitor.page(f"/{query}").xpath("//figure[@id='waiting']")
+        assert monitor.page(f"/{query}").xpath("//figure[@id='waiting']//tbody/tr")
     current = monitor.page("/?range=all").xpath("//a[@aria-current]")
     assert [one.text for one in current] == ["All"]
 
@@ -177,6 +185,27 @@ def test_a_page_is_kept_up_to_date_and_one_of_a_minute_ago_is_not_shown(tmp_path
     for after, pages in ((59, "1"), (61, "2")):
         monkeypatch.setattr("webcrawl.monitor.watch.wall_time", lambda: made_at + after)  # noqa: B023  # now
         assert dict(asyncio.run(watch.page()).summary)["pages"] == pages
+
+
+def test_the_charts_are_not_newer_than_the_page(tmp_path):
+    """Two readers with different ranges; then there is a sample more, then an update."""
+    given = get_project_settings()
+    given.set("JOBDIR", str(tmp_path))
+    write_log(tmp_path, [line("http://a.test/", "http_200", 1e9)])
+    now = int(time.time())
+    write_history(tmp_path, range(now - 600, now, 60), waiting=int)
+    watch = Watch(given, [])
+    hour, day = (Live("", [], range=name) for name in ("hour", "day"))
+
+    def shown(live):
+        charts = asyncio.run(watch.shown_page(live)).rates
+        return next(one.lead for one in charts if one.name == "waiting")
+
+    assert {shown(hour), shown(day)} == {"Last: 9 URLs."}
+    write_history(tmp_path, [now], waiting=lambda _: 70)
+    assert {shown(hour), shown(day)} == {"Last: 9 URLs."}
+    watch._update_page()
+    assert {shown(hour), shown(day)} == {"Last: 70 URLs."}
 
 
 def test_the_page_is_updated_before_anybody_looks(tmp_path):

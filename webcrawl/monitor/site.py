@@ -4,6 +4,7 @@
        ?range=, &drone=      with charts of the last hour or day, or all; of one drone
     GET /hosts?q=, &state=, &sort=, &offset=
                              all hosts of the crawl, filtered and sorted
+    GET /help/, /help/NAME   the guides, and one of them
     GET /search?q=, &offset= the pages of the crawl with these words
     GET /copy?url=           the stored copy of a page
     GET /token               makes the browser ask for the token and remember it
@@ -36,7 +37,7 @@ from msgspec.structs import replace
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.job.control_journal import Request
 from webcrawl.errors import FatalError
-from webcrawl.jobs.report.guides import guide_names, guide_sections
+from webcrawl.jobs.report.guides import guide_index, guide_names, guide_sections
 from webcrawl.jobs.report.hosts_page import FILTERS, HOSTS_SHOWN, ORDERS
 from webcrawl.jobs.report.page import HITS_SHOWN, page, render
 from webcrawl.jobs.search import MAX_HITS, SearchResult
@@ -104,7 +105,7 @@ class Site:
                 web.get("/page.css", self._asset),
                 web.get("/page.js", self._asset),
                 web.get("/hosts", self._hosts),
-                web.get("/help/{name}", self._guide),
+                web.get("/help/{name:[^/]*}", self._guide),
                 web.get("/search", self._search),
                 web.get("/copy", self._copy),
                 web.get("/token", self._token),
@@ -176,11 +177,11 @@ class Site:
         )
 
     async def _guide(self, request: web.Request) -> web.Response:
-        """Return the page of a guide that messages name."""
+        """Return the page of a guide that messages name, or the list of all guides."""
         name = request.match_info["name"]
-        if name not in guide_names():
+        if name and name not in guide_names():
             raise web.HTTPNotFound(text="There is no such guide.\n")
-        sections = guide_sections(name)
+        sections = guide_sections(name) if name else [guide_index()]
         return _html(render("guide.html", title="webcrawl", sections=sections))
 
     async def _search(self, request: web.Request) -> web.Response:

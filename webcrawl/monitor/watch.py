@@ -24,7 +24,7 @@ from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.inspect.answers import answer_about
 from webcrawl.jobs.inspect.why_text import moment
 from webcrawl.jobs.report.figures import Figure, Table
-from webcrawl.jobs.report.hosts_page import HostsPage, hosts_figure, hosts_page
+from webcrawl.jobs.report.hosts_page import HostsPage, hosts_page
 from webcrawl.jobs.report.model import Live, NextCommand, ReportPage
 from webcrawl.jobs.report.over_time import RANGES, charts
 from webcrawl.jobs.report.runs import Run, runs_of, setting_origins
@@ -51,7 +51,6 @@ _PAUSE_FACTOR = 100
 # One update reads a long log for at most this long.
 _READING_SECS = 2.0
 _MAX_SENDERS = 4
-_MAX_HOSTS_OF = 10  # next to the answer about a host
 # An older page is updated before it is shown.
 _MAX_AGE_SECS = 60.0
 
@@ -71,6 +70,8 @@ class Watch:
         # Commands have their own threads: a crawl that hangs must not keep pages waiting.
         self._senders = ThreadPoolExecutor(_MAX_SENDERS)
         self._page: ReportPage | None = None  # None until the first update has ended
+        # The charts of that page that were asked for, by range and drone.
+        self._charts: dict[tuple[str, str], list[Figure]] = {}
         self._parked: Mapping[str, int] = {}  # parked URLs by reason, as of that page
         self._contacted = 0  # number of hosts, as of that page
         # Values of settings that sentences of the page may name.
@@ -124,6 +125,7 @@ class Watch:
             page = replace(page, head=[*page.head, "Still reading the log: the figures will grow."])
         settings = self._settings_figure(runs_of(jobdirs[0]))
         self._page = replace(page, sections={**page.sections, "Settings": [settings]})
+        self._charts = {key: self._draw(*key, at=page.at) for key in self._charts}
         update_secs = now() - started_at
         pause = max(_MIN_PAUSE_SECS, _PAUSE_FACTOR * update_secs) if is_complete else 0.0
         self._next_update_at = now() + pause
@@ -145,11 +147,16 @@ class Watch:
         Raises as ``page`` does.
         """
         model = await self.page()
-        assert self._reader is not None  # it has made that page
-        jobdirs = [jobdir for jobdir in self._reader.jobdirs if live.drone in ("", jobdir.name)]
-        secs = RANGES.get(live.range, RANGES["day"])
-        draw = partial(charts, jobdirs, secs=secs, until=model.at)
-        return replace(model, live=live, rates=await asyncio.to_thread(draw))
+        key = (live.range, live.drone)
+        if key not in self._charts:
+            self._charts[key] = await asyncio.to_thread(self._draw, *key, at=model.at)
+        return replace(model, live=live, rates=self._charts[key])
+
+    def _draw(self, period: str, drone: str, *, at: float) -> list[Figure]:
+        """Return the charts of *period* until the epoch second *at*, of *drone* or of all."""
+        assert self._reader is not None  # it has made a page
+        jobdirs = [jobdir for jobdir in self._reader.jobdirs if drone in ("", jobdir.name)]
+        return charts(jobdirs, secs=RANGES[period], until=at)
 
     async def live_part(
         self, *, form: str, answer: str, question: str, period: str, drone: str
@@ -167,10 +174,10 @@ class Watch:
             why=await self._answer_about(question) if question else "",
             can_search=indexes_of(self._settings)[0].is_dir(),
             settings=self._values,
-            hosts=await self._hosts_of(question) if question else None,
+            host=host_of(question) if "/" in question else question,
             now=wall_time(),
-            range=period,
-            drone=drone,
+            range=period if period in RANGES else "day",
+            drone=drone if drone in {jobdir.name for jobdir in jobdirs_of(self._path)} else "",
         )
 
     async def hosts(self, **question: Any) -> HostsPage:
@@ -179,16 +186,6 @@ class Watch:
         assert self._reader is not None  # it has made that page
         page = await asyncio.to_thread(hosts_page, self._reader.file, **question)
         return page._replace(contacted=self._contacted, as_of=moment(at, wall_time()))
-
-    async def _hosts_of(self, question: str) -> Figure:
-        """Return the table of the host that *question*, a URL or a host, names."""
-        await self.page()
-        assert self._reader is not None  # as in ``hosts``
-        host = host_of(question) if "/" in question else question
-        file = self._reader.file
-        figure = partial(hosts_figure, file, words=host, limit=_MAX_HOSTS_OF)
-        # The page has another table of hosts, with another name.
-        return (await asyncio.to_thread(figure))._replace(name="asked-hosts")
 
     async def search(self, words: str, *, limit: int, offset: int) -> SearchResult:
         """Search the pages of the crawl, as ``search_all`` does, in a thread. Raises FatalError."""

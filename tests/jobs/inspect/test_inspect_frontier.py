@@ -25,12 +25,16 @@ from disk import file_size_limit, flip
 from frontier_rig import entry
 from golden import golden
 from looking import contents
+from reading_report import line, write_log
+from scrapy.settings import Settings
 from text_tables import each
 from web_truth import allowed_urls
 
+from webcrawl.crawl.job.control_journal import Change, Journal
 from webcrawl.crawl.seeds import SeedReader
 from webcrawl.errors import DiskError, FatalError
 from webcrawl.frontier import ASIDE, Entry, encode
+from webcrawl.jobs.inspect.answers import answer_about
 from webcrawl.jobs.inspect.explanation import AsOf
 from webcrawl.jobs.inspect.job_view import ask
 from webcrawl.jobs.inspect.overview import (
@@ -309,7 +313,7 @@ def test_a_host_may_be_named_in_any_spelling(stored):
     stored.publish()
 
     def name_of(named):
-        told = ask(stored.path, lambda view: host_overview(view, named))
+        told = ask(stored.path, lambda view: host_overview(view, named, Settings()))
         assert sum(told.places.values()) == 1, named
         return told.host.name
 
@@ -332,10 +336,42 @@ def test_scrapy_why_answers_about_a_host(stored):
     assert (unknown.returncode, "b.test: unknown" in unknown.stdout) == (1, True)
 
 
+def test_a_host_that_is_excluded_is_not_ready(stored, tmp_path):
+    stored.rig.push(entry("a.test", 1), entry("b.test", 1))
+    stored.publish()
+    (tmp_path / "rules.txt").write_text("b.test\n")
+    change = Change("exclude", {"host": "a.test"}, at=1e9, n=1, state_key="exclude a.test")
+    Journal(stored.path).append(change)
+    settings = Settings({"EXCLUSION_FILE": str(tmp_path / "rules.txt")})
+    for host, rule in (("a.test", change.as_sentence), ("b.test", "EXCLUSION_FILE")):
+        told = answer_about(host, stored.path, settings)
+        assert f"host  {host}: excluded: {rule}; " in told.text
+        told = answer_about(f"http://{host}/1", stored.path, settings)
+        assert told.text.splitlines()[0].endswith(
+            f"; it will be given up, because it is excluded by {rule}."
+        )
+        assert f"host  {host}: excluded: {rule}; " in told.text
+
+
+def test_a_host_that_was_never_reached_is_known_by_its_failures(stored):
+    stored.publish()
+    lines = [
+        line("http://gone.test/", "dns_not_found", 1e9, kind="seed"),
+        line("http://gone.test.org/", "http_200", 1e9, kind="seed"),
+    ]
+    write_log(stored.path, lines)
+    told = answer_about("gone.test", stored.path, Settings())
+    assert told.state == "nothing waits"
+    assert "ended  2001-09-09 01:46:40 UTC (" in told.text
+    assert ": dns_not_found; found as seed, depth 0: http://gone.test/\n" in told.text
+    assert told.text.count("ended") == 1
+    assert answer_about("other.test", stored.path, Settings()).state == "unknown"
+
+
 def test_a_host_of_a_crawl_by_domains_is_its_domain(stored):
     stored.rig.push(entry("example.com"))
     stored.publish(politeness_key="domain")
-    told = ask(stored.path, lambda view: host_overview(view, "www.example.com"))
+    told = ask(stored.path, lambda view: host_overview(view, "www.example.com", Settings()))
     assert (told.host.name, sum(told.places.values())) == ("example.com", 1)
 
 

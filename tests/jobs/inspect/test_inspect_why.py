@@ -33,9 +33,12 @@ from webcrawl.crawl.lease.outcome_log import INFO_LOG
 from webcrawl.crawl.seeds import Seed
 from webcrawl.errors import FatalError
 from webcrawl.frontier import encode
+from webcrawl.frontier.view import HostTimes
+from webcrawl.hosts.records import HostRecord
 from webcrawl.hosts.robots.rules import RobotsRules
 from webcrawl.jobs.inspect import job_view
 from webcrawl.jobs.inspect.explanation import explain
+from webcrawl.jobs.inspect.host_state import RobotsState, _pause_reason
 from webcrawl.jobs.inspect.info_log import find_outcomes
 from webcrawl.jobs.inspect.job_view import ask, process_of
 from webcrawl.jobs.inspect.stopped_job import open_stopped_job
@@ -238,6 +241,37 @@ def test_robots_txt_is_not_mentioned_if_it_is_not_used(crawled):
     assert "is not used" in why_text(told, now=NOW)
 
 
+def test_an_unreachable_robots_txt_allows_nothing(crawled):
+    told = crawled.why(crawled.asked()[0])
+    robots = RobotsState("http://a.test", "unreachable", fetched_at=NOW)
+    text = why_text(msgspec.structs.replace(told, robots=robots), now=NOW)
+    assert "robots.txt  unreachable, so no page is requested; no answer, 2027-01-15" in text
+
+
+@each(
+    "record crawl_delay reason",
+    (HostRecord("a.test"), 20.0, "Crawl-delay 20"),
+    (HostRecord("a.test"), 60.0, "pause after a request"),
+    (
+        HostRecord("a.test", took=[1.0, 3.0], slowed=2),
+        0.0,
+        (
+            "pause after a request; its last requests took 2 s on average, 4 times as long because "
+            "of challenges and logins"
+        ),
+    ),
+    (
+        HostRecord("a.test", failures=3, failed_with="http_503", failed_alike=2),
+        0.0,
+        "3 requests in a row failed, the last 2 with http_503, and each one doubles the pause",
+    ),
+)
+def test_the_reason_of_a_pause_explains_how_long_it_is(record, crawl_delay, reason):
+    """The shortest pause that the host asks for says nothing about this one."""
+    times = HostTimes(ready_at=NOW, min_rest=20.0, length=0, contact=0.0)
+    assert _pause_reason(times, record, record, crawl_delay) == reason
+
+
 def texts(job, *urls, **changed):
     """Return what ``scrapy why`` prints of each of *urls*, without what differs from run to run."""
     found = [why_text(why(url, job.path, **changed), now=2.0) for url in urls]
@@ -429,8 +463,8 @@ def test_a_log_with_damage_is_read_over_it(tmp_path):
     "away text",
     (90, "90 s ago"),
     (-1200, "in 20 min"),
-    (72_000, "20 h ago"),
-    (864_000, "10 days ago"),
+    (72_000, "20.0 h ago"),
+    (864_000, "10.0 days ago"),
 )
 def test_times_are_shown_with_their_distance(away, text):
     assert moment(NOW, NOW + away).endswith(f"({text})")

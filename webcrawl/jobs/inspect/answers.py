@@ -37,7 +37,7 @@ def answer_about(question: str, path: Path, settings: BaseSettings) -> Answer:
         explanation = ask(path, lambda view: explain(question, view, settings))
         return Answer(explanation, why_text(explanation, now=wall_time()), explanation.state)
     arguments.host(question)
-    figures = ask(path, lambda view: host_overview(view, question))
+    figures = ask(path, lambda view: host_overview(view, question, settings))
     if figures.host.state == HostState.UNKNOWN and not {*".:"} & {*question}:
         raise FatalError(f"{question!r} is not a URL, and not a host of this crawl.")
     text = host_overview_text(figures, now=wall_time())

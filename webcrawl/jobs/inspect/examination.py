@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
     from webcrawl.doctor.diagnosis import Diagnosis
 
-# All workers count as busy if this share of them is. More could help if they are for so long.
-_BUSY = 0.9
-_MUCH_OF_AN_HOUR = 900.0
 # So much of the end of the log is read, in which the last record is.
 _READ_BYTES = 1 << 18
 # The doctor's lines contain this text among their first _PREFIX_LENGTH bytes.
@@ -56,7 +53,6 @@ class Examination(msgspec.Struct, frozen=True):
     secs: the running time in seconds.
     busy: the largest number of workers that had a request at the same time in the last hour of its
         last run.
-    all_busy_secs: for how long of that hour all of them had one.
     changes: effects of control commands that are still in force.
     """
 
@@ -68,7 +64,6 @@ class Examination(msgspec.Struct, frozen=True):
     shares: str
     secs: float
     busy: int
-    all_busy_secs: float
     changes: list[str] = []
 
 
@@ -120,7 +115,6 @@ def _examine(path: Path, jobdir: Path) -> Examination | None:
         shares=shares_of(stats, PREFIX),
         secs=float(stats.get(f"{PREFIX}elapsed_time_seconds", 0.0)),
         busy=math.ceil(busy.max(initial=record.busy)),
-        all_busy_secs=float(TEN_SECS * (busy >= _BUSY * record.workers).sum()),
         changes=[change.as_sentence for change in in_force([jobdir])],
     )
 
@@ -167,7 +161,8 @@ def facts_of(examination: Examination, now: float) -> list[tuple[str, str]]:
                 f"{examination.shares} of the running time, {format_elapsed(examination.secs)}",
             )
         )
-    rows.append(("workers", _workers(examination)))
+    busy = f"{examination.busy:,} of {record.workers:,}"
+    rows.append(("workers", f"at most {busy} were busy in the last hour (CONCURRENT_REQUESTS)"))
     if not has_ended:
         hosts = f"{record.ready:,} ready, {record.resting:,} paused"
         rows.append(("hosts", f"{hosts}; requests and pages in process: {record.in_process:,}"))
@@ -190,17 +185,3 @@ def facts_of(examination: Examination, now: float) -> list[tuple[str, str]]:
         shards = ", ".join(f"{number:,} {state}" for state, number in record.shards.items())
         rows.append(("shards", shards))
     return rows
-
-
-def _workers(examination: Examination) -> str:
-    """Say how many workers were busy at most in the last hour, and whether more would help."""
-    busy = examination.busy
-    workers = examination.record.workers
-    if secs := examination.all_busy_secs:
-        use = "could" if secs >= _MUCH_OF_AN_HOUR else "would hardly"
-        minutes = f"all {workers:,} were busy for {secs / 60:.1f} minutes of the last hour"
-        return f"more of them (CONCURRENT_REQUESTS) {use} make it faster: {minutes}"
-    return (
-        "more of them (CONCURRENT_REQUESTS) would not make it faster: at most "
-        f"{busy:,} of {workers:,} were busy in the last hour"
-    )

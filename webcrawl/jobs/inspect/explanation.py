@@ -177,7 +177,14 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     parts = host_rules.parts_of(hostname)
 
     robots = robots_state(shard, normalized, settings=settings)
-    host = host_state(shard, key, url=normalized, parts=parts, crawl_delay=robots.crawl_delay)
+    host = host_state(
+        shard,
+        key,
+        url=normalized,
+        parts=parts,
+        crawl_delay=robots.crawl_delay,
+        exclusion=host_rules.exclusion_of(hostname),
+    )
     excluded = host_rules.exclusion_of(hostname, normalized) or next(
         filter(None, map(host_rules.exclusion_of, host.addresses)), None
     )
@@ -186,6 +193,8 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     budget = host_rules.host_policy(hostname).budget
     budget = whole_number(settings, "BUDGET_HOST_PAGES", at_least=0) if budget is None else budget
     reason, until = _reason(state, places, host, budget)
+    if excluded and state == UrlState.WAITING:
+        reason, until = f"it will be given up, because it is excluded by {excluded.source}", 0.0
     if reason == Aliases.name:
         reason = f"{reason}:{alias_of(view.shards, host_rules, hostname)}"
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from webcrawl.frontier.view import HostTimes
+    from webcrawl.hosts.host_rules import Exclusion
     from webcrawl.jobs.inspect.job_view import ShardView
 
 
@@ -91,12 +92,19 @@ class TrapState(msgspec.Struct, frozen=True):
 
 
 def host_state(
-    shard: ShardView, host: str, *, url: str, parts: int = 1, crawl_delay: float = 0.0
+    shard: ShardView,
+    host: str,
+    *,
+    url: str,
+    parts: int = 1,
+    crawl_delay: float = 0.0,
+    exclusion: Exclusion | None = None,
 ) -> HostReport:
     """Return the present state of *host*, to which *url* belongs.
 
     If the host is divided into *parts*, the state is that of the part to which *url* belongs.
-    *crawl_delay* is the Crawl-delay of its robots.txt, in seconds.
+    *crawl_delay* is the Crawl-delay of its robots.txt, in seconds. *exclusion* says why the host is
+    excluded, if it is.
     """
     # The records of the politeness key, of the URL's origin, and of its host name may differ.
     record = shard.records.record(host) or HostRecord(host)
@@ -113,13 +121,17 @@ def host_state(
     wall_now = wall_time()
     penalty_until = max(record.penalty_until, origin.penalty_until)
     state = state_of(times, now=wall_now)
+    because = ""
+    if state == states.HostState.PAUSED:
+        because = _pause_reason(times, failing, record, crawl_delay)
+    if exclusion:
+        state = states.HostState.EXCLUDED
+        because = exclusion.source
     return HostReport(
         name=key,
         state=state,
         ready_at=times.ready_at,
-        because=_pause_reason(times, failing, crawl_delay)
-        if state == states.HostState.PAUSED
-        else "",
+        because=because,
         waiting=times.length,
         contact_since=times.contact,
         pages=record.pages,
@@ -156,8 +168,10 @@ def state_of(times: HostTimes, *, now: float) -> states.HostState:
     return states.HostState.PAUSED if times.ready_at > now else states.HostState.READY
 
 
-def _pause_reason(times: HostTimes, failing: HostRecord, crawl_delay: float) -> str:
-    """Return the reason for the pause of a host with these *times*, in words.
+def _pause_reason(
+    times: HostTimes, failing: HostRecord, record: HostRecord, crawl_delay: float
+) -> str:
+    """Return the reason for the pause of a host with these *times* and *record*, in words.
 
     *failing* is the record that counts its failures.
     """
@@ -165,12 +179,15 @@ def _pause_reason(times: HostTimes, failing: HostRecord, crawl_delay: float) -> 
         text = f"{counted(failing.failures, 'request')} in a row failed"
         if failing.failed_alike:
             text += f", the last {failing.failed_alike} with {failing.failed_with}"
-        return text
+        return f"{text}, and each one doubles the pause"
     if crawl_delay and times.min_rest >= crawl_delay:
         return f"Crawl-delay {crawl_delay:g}"
-    if times.min_rest:
-        return f"pause after a request, at least {times.min_rest:g} s"
-    return "pause after a request"
+    text = "pause after a request"
+    if record.took:
+        text += f"; its last requests took {sum(record.took) / len(record.took):.3g} s on average"
+    if record.slowed:
+        text += f", {1 << record.slowed} times as long because of challenges and logins"
+    return text
 
 
 def robots_state(shard: ShardView, url: str, *, settings: BaseSettings) -> RobotsState:

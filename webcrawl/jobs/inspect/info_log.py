@@ -29,6 +29,7 @@ from webcrawl.storage.line_log import (
     numbered_path,
     start_time,
 )
+from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -105,6 +106,14 @@ def _decode_one_by_one(data: bytes) -> Iterator[OutcomeLine]:
 def find_outcomes(jobdir: Path, *, form: str) -> Iterator[OutcomeLine]:
     """Yield the log lines of all URLs whose comparison form has the fingerprint *form*."""
     return _lines_with(jobdir, b'"form":"%s"' % form.encode("ascii"))
+
+
+def find_host(jobdir: Path, host: str) -> Iterator[OutcomeLine]:
+    """Yield the log lines of all URLs of *host*. Reads the log twice."""
+    for scheme in ("http", "https"):
+        for line in _lines_with(jobdir, f'"url":"{scheme}://{host}'.encode("ascii")):
+            if host_of(line.url) == host:
+                yield line
 
 
 def find_redirects(jobdir: Path, *, target: str) -> Iterator[OutcomeLine]:

@@ -15,13 +15,17 @@ import msgspec
 
 from webcrawl.clock import wall_time
 from webcrawl.crawl.figures.summary import parked_lines
+from webcrawl.crawl.job.control_journal import in_force, saved_host_rules
+from webcrawl.crawl.job.saved_settings import with_saved
+from webcrawl.crawl.lease.outcome_log import OutcomeLine  # msgspec reads it
 from webcrawl.frontier.entry import decode
 from webcrawl.frontier.host_parts import keys_of_other_divisions
 from webcrawl.frontier.view import Where
 from webcrawl.jobs.arguments import host as read_host
 from webcrawl.jobs.inspect.explanation import AsOf, as_of
 from webcrawl.jobs.inspect.host_state import HostReport, host_state, state_of
-from webcrawl.jobs.inspect.why_text import as_of_text, host_text, moment
+from webcrawl.jobs.inspect.info_log import find_host
+from webcrawl.jobs.inspect.why_text import as_of_text, host_text, moment, outcome_text
 from webcrawl.revisit.history import history_of
 from webcrawl.states import HostState, State
 from webcrawl.storage.record_log import unpack
@@ -32,6 +36,8 @@ from webcrawl.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from scrapy.settings import BaseSettings
+
     from webcrawl.jobs.inspect.job_view import JobView
 
 
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
 _LONGEST_NAME = 60
 # So many URLs of each queue of URLs with a next visit are read, of at most 400 queues.
 _MAX_VISITS = 500
+_MAX_OUTCOMES = 5
 
 
 class HostRow(msgspec.Struct, frozen=True):
@@ -89,12 +96,14 @@ class HostOverview(msgspec.Struct, frozen=True):
     """State of a host, and how many of its URLs wait in each of *places*, such as "level 3".
 
     If the host is divided into parts, *parts* are those with a queue; each has its own pause.
+    *outcomes* are the last ones of a host that was never contacted, such as failures of its name.
     """
 
     as_of: AsOf
     host: HostReport
     places: dict[str, int]
     parts: list[HostRow]
+    outcomes: list[OutcomeLine] = []
 
 
 def overview(view: JobView, *, top: int) -> Overview:
@@ -179,15 +188,18 @@ def mean_visit(view: JobView) -> float:
     return visits / number if number else 0.0
 
 
-def host_overview(view: JobView, host: str) -> HostOverview:
+def host_overview(view: JobView, host: str, settings: BaseSettings) -> HostOverview:
     """Return the state of *host*, as the user typed it, and count its waiting URLs.
 
-    The result is about its politeness key, which may be its domain. Reads all queues, a million
-    URLs in a fifth of a second. Raises FatalError if *host* is not a host.
+    The result is about its politeness key, which may be its domain. *settings* name the files that
+    may exclude it. Reads all queues, a million URLs in a fifth of a second. Raises FatalError if
+    *host* is not a host.
     """
     name = read_host(host)
     url = f"http://[{name}]/" if ":" in name else f"http://{name}/"
     host = POLITENESS_KEYS[view.politeness_key](name)
+    settings = with_saved(settings, view.own.facts)
+    rules = saved_host_rules(settings, view.jobdirs[0], in_force(view.jobdirs))
     places: Counter[str] = Counter()
     for shard in view.shards:
         finished = shard.frontier.finished_keys()
@@ -200,15 +212,21 @@ def host_overview(view: JobView, host: str) -> HostOverview:
             places[f"{found.queue.where.value} {name}".strip()] += 1
 
     shard = view.shard_of(host)
-    state = host_state(shard, host, url=url)
+    state = host_state(shard, host, url=url, exclusion=rules.exclusion_of(host))
+    outcomes: list[OutcomeLine] = []
     if not (places.total() or shard.is_known(host)):
-        state = msgspec.structs.replace(state, state=HostState.UNKNOWN)
+        lines = chain.from_iterable(find_host(jobdir, host) for jobdir in view.jobdirs)
+        outcomes = sorted(lines, key=lambda line: line.at)[-_MAX_OUTCOMES:]
+        if state.state != HostState.EXCLUDED:
+            name = HostState.IDLE if outcomes else HostState.UNKNOWN
+            state = msgspec.structs.replace(state, state=name)
     # The keys of all parts into which the host may have been divided.
     keys = set(keys_of_other_divisions(host, 1))
     parts = [row for row in host_rows(view) if row.name in keys]
     if parts and state.state == HostState.READY:
         state = msgspec.structs.replace(state, state=HostState.IN_PARTS)
-    return HostOverview(as_of(view), state, dict(+places), parts)  # "+" removes zeros
+    # "+" removes zeros.
+    return HostOverview(as_of(view), state, dict(+places), parts, outcomes)
 
 
 def overview_text(figures: Overview, *, now: float) -> str:
@@ -249,6 +267,7 @@ def host_overview_text(figures: HostOverview, *, now: float) -> str:
     """Format *figures* about one host as lines of text; *now* is in epoch seconds."""
     rows = [("host", host_text(figures.host, now))]
     rows += [(place, f"{count:,}") for place, count in sorted(figures.places.items())]
+    rows += [("ended", outcome_text(outcome, now)) for outcome in figures.outcomes]
     rows.append(("as of", as_of_text(figures.as_of)))
     text = "".join(f"{name:>14}  {value}\n" for name, value in rows)
     return text + _row_text(figures.parts, now)

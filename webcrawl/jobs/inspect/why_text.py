@@ -32,7 +32,7 @@ def why_text(explanation: Explanation, *, now: float) -> str:
     else:
         rows.append(("filters", f"all accept it as {explanation.judged_as}"))
     rows += [("waits", _place_text(place, now)) for place in explanation.places]
-    rows += [("ended", _outcome_text(outcome, now)) for outcome in explanation.outcomes]
+    rows += [("ended", outcome_text(outcome, now)) for outcome in explanation.outcomes]
     rows += [
         ("not loaded", f"{url}: {reason}")
         for outcome in explanation.outcomes
@@ -170,7 +170,7 @@ def _place_text(place: Place, now: float) -> str:
     return f"{_where(place)}; {found}{via}, depth {place.depth}{tries}: {place.url}"
 
 
-def _outcome_text(outcome: OutcomeLine, now: float) -> str:
+def outcome_text(outcome: OutcomeLine, now: float) -> str:
     """Describe how a fetch of a URL ended, and how the URL was found."""
     text = f"{moment(outcome.at, now)}: {outcome.outcome}"
     if outcome.status:
@@ -228,6 +228,8 @@ def _robots_text(robots: RobotsState, now: float) -> str:
         case "unknown":
             return f"of {robots.origin} has not been fetched yet"
     by = f' by "{robots.line}"' if robots.line else ": no rule applies to it"
+    if robots.verdict == "unreachable":
+        by = ", so no page is requested"
     status = "no answer" if robots.status is None else f"status {robots.status}"
     delay = f"; Crawl-delay {robots.crawl_delay:g}" if robots.crawl_delay else ""
     return f"{robots.verdict}{by}; {status}, {moment(robots.fetched_at, now)}{delay}"
@@ -262,11 +264,5 @@ def moment(at: float, now: float) -> str:
     >>> moment(1_700_000_000.0, 1_700_000_090.0)
     '2023-11-14 22:13:20 UTC (90 s ago)'
     """
-    secs = abs(now - at)
-    if secs < 600:
-        time = f"{secs:.0f} s"
-    elif secs < 36_000:
-        time = f"{secs / 60:.0f} min"
-    else:
-        time = f"{secs / 3600:.0f} h" if secs < 172_800 else f"{secs / 86_400:.0f} days"
+    time = span(round(abs(now - at)))
     return f"{utc_time(at)} UTC ({f'{time} ago' if at <= now else f'in {time}'})"

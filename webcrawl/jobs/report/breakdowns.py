@@ -1,19 +1,12 @@
-"""Builds figures about outcomes, visits, refusals and filters."""
+"""Builds figures about outcomes and refusals."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from webcrawl.crawl.figures.counts import with_prefix
 from webcrawl.doctor.history import FAULTS, kind_of
-from webcrawl.jobs.report.figures import (
-    Figure,
-    Table,
-    ask_about,
-    share,
-    shares,
-)
+from webcrawl.jobs.report.figures import Figure, Table, ask_about, share
 from webcrawl.jobs.report.outcome_words import meaning_of, whose_fault
 from webcrawl.wording import counted as plural
 
@@ -70,17 +63,10 @@ def outcomes(crawl: Crawl) -> tuple[Figure, Figure]:
 
     pages = share(results.pages, results.urls)
     lead = f"Of {results.urls:,} URLs, {pages} gave a document."
-    lead += " Others are not there, or robots.txt or a rule denies them, which is nobody's fault."
+    lead += " Others are not there, or robots.txt, a setting or a command denies them."
     lead += _BEFORE_VISITS * bool(results.visits)
     table = Table(("outcome", "URLs", "what it means", "example"), other_rows)
-    return failures, Figure("responsecode-report", "As the sites want", lead, table, bars=1)
-
-
-def visits(crawl: Crawl) -> Figure:
-    """Return the figure of visits of URLs that were finished before."""
-    lead = "URLs that were fetched before were visited again {total:,} times."
-    counts = Counter(with_prefix("visits/", crawl.totals)).most_common()
-    return shares("visits", "Visits", dict(counts), what="result", of="visits", lead=lead)
+    return failures, Figure("responsecode-report", "What did not fail", lead, table, bars=1)
 
 
 def refusals(crawl: Crawl) -> Figure:
@@ -98,13 +84,3 @@ def refusals(crawl: Crawl) -> Figure:
     lead += " Pages with a login are not among them: they are walled, under What failed."
     table = Table(("refusal", *(f"{kind} requests" for kind in kinds)), rows) if rows else None
     return Figure("refusals", "Answers that refuse the crawler", lead, table)
-
-
-def filters(crawl: Crawl) -> Figure:
-    """Return the figure of links and seeds that filters refused."""
-    counts = crawl.counts("urls/refused/")
-    counts |= {f"{name} (seeds)": n for name, n in crawl.counts("seeds/refused/").items()}
-    lead = "Filters refused {total:,} links and seeds."
-    ranked = dict(Counter(counts).most_common())
-    title = "Links refused by filters"
-    return shares("filters", title, ranked, what="filter", of="links", lead=lead)

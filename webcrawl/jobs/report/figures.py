@@ -87,21 +87,6 @@ def size(number: float) -> str:
     return f"{digits}{_PREFIXES[power]}B"
 
 
-def shares(
-    name: str, title: str, counts: Mapping[str, int], *, what: str, of: str, lead: str
-) -> Figure:
-    """Return a figure of the *counts*, in their order, with their shares of the sum.
-
-    *what* and *of* are the headings of the names and the numbers. *lead* is formatted with the
-    field total.
-    """
-    total = sum(counts.values())
-    if not total:
-        return Figure(name, title, "None so far.")
-    rows = [(label, count, share(count, total)) for label, count in counts.items()]
-    return Figure(name, title, lead.format(total=total), Table((what, of, "share"), rows), bars=1)
-
-
 def over_time(
     name: str,
     title: str,

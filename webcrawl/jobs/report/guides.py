@@ -80,6 +80,15 @@ def guide_sections(name: str) -> list[Section]:
     return sections
 
 
+def guide_index() -> Section:
+    """Return a section with links to all guides. Raises OSError."""
+    links = (
+        f'<li><a href="{name}">{escape(guide_sections(name)[0].heading)}</a></li>'
+        for name in sorted(guide_names())
+    )
+    return Section("Guides", "guides", f"<ul>{''.join(links)}</ul>")
+
+
 def _anchor_of(heading: str) -> str:
     """Return the anchor that GitHub gives to *heading*."""
     return re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")

@@ -9,6 +9,7 @@ from webcrawl.crawl.figures.summary import held_in_words, parked_lines
 from webcrawl.jobs.inspect.overview import HostRow
 from webcrawl.jobs.report.figures import Figure, Table, ask_about, share
 from webcrawl.jobs.report.outcome_words import NOT_SENT, meaning_of
+from webcrawl.states import HostState
 from webcrawl.wording import span, utc_time
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def hosts_page(
     ) in found.fetchall():
         parked = dict(file.select(_PARKED, {"host": host}).fetchall())
         # A queue that is empty may still have URLs that wait for another reason.
-        idle = "all URLs parked" if parked else "nothing waits"
+        idle = "all URLs parked" if parked else HostState.IDLE
         is_excluded = file.is_excluded(host)
         row = HostRow(host, host_state or "", ready_at or 0.0, waiting)
         # A pause that is over may have been followed by others.
@@ -130,7 +131,7 @@ def hosts_page(
         rows.append(
             (
                 ask_about(host),
-                "excluded" if is_excluded else shown_state,
+                HostState.EXCLUDED if is_excluded else shown_state,
                 waiting,
                 "; ".join(f"{n:,}: {held_in_words(reason)}" for reason, n in parked.items()),
                 "" if left is None or is_excluded else span(left),
@@ -156,9 +157,9 @@ def _lead(file: TotalsFile) -> str:
     return _LEAD.format(f", {file.queues_at}" if file.queues_at else "")
 
 
-def hosts_figure(file: TotalsFile, *, words: str = "", limit: int) -> Figure:
-    """Return the first hosts whose names contain *words*: those that hold up the end."""
-    table = hosts_page(file, words=words, limit=limit).table
+def hosts_figure(file: TotalsFile, *, limit: int) -> Figure:
+    """Return the first *limit* hosts: those that hold up the end."""
+    table = hosts_page(file, limit=limit).table
     if not table.rows:
         return Figure("hosts", "Hosts", "None so far.")
     lead = (

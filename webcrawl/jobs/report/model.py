@@ -50,7 +50,7 @@ class Live(msgspec.Struct, frozen=True):
     why: the answer, as ``scrapy why`` prints it.
     can_search: whether there is a search index.
     settings: values of the settings of the crawl that sentences name, by name.
-    hosts: table of the host that the reader asked about.
+    host: host that the reader asked about, or that of the URL.
     now: the present time, epoch seconds.
     range: name of the range of the charts.
     drone: name of the drone that the charts show; "" for all.
@@ -63,7 +63,7 @@ class Live(msgspec.Struct, frozen=True):
     why: str = ""
     can_search: bool = False
     settings: Mapping[str, object] = {}
-    hosts: Figure | None = None
+    host: str = ""
     now: float = 0.0
     range: str = ""
     drone: str = ""

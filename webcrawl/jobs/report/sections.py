@@ -80,8 +80,6 @@ def report(crawl: Crawl, *, at: float) -> ReportPage:
                 Figure("crawl-report", "The crawl in numbers", "", tables.crawl_table(crawl)),
                 tables.SEEDS.figure(crawl),
                 breakdowns.refusals(crawl),
-                *([breakdowns.visits(crawl)] if crawl.results.visits else []),
-                breakdowns.filters(crawl),
             ],
             "Documents": [tables.TYPES.figure(crawl)],
             "Hosts": [

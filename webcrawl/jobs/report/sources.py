@@ -313,10 +313,6 @@ def _present_stats(processes: Sequence[Examination]) -> dict[str, int]:
     stats: Counter[str] = Counter()
     for record in (process.record for process in processes):
         stats["frontier/waiting"] += record.waiting
-        stats["frontier/leased"] += record.in_process
-        stats["frontier/due"] += record.due
-        stats["frontier/hosts/ready"] += record.ready
-        stats["frontier/hosts/snoozed"] += record.resting
         stats.update({f"frontier/parked/{gate}": n for gate, n in record.parked.items()})
     return {**stats, "seen/waiting": 0} if processes else {}
 
