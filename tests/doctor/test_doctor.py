@@ -236,10 +236,10 @@ def test_causes_that_change_in_turns_do_not_change_what_is_named(doctor, go_on):
         named |= {go_on(1, REFUSING).cause for _ in range(12)}
         named |= {go_on(1, RESTING).cause for _ in range(8)}
     assert named == {Cause.POLITENESS}
-    # The evidence is that of the named cause, also after all hosts have refused for 50 s.
-    assert go_on(50, REFUSING).evidence == PAUSED
-    assert go_on(12, REFUSING).cause is Cause.REFUSALS
-    assert {go_on(8, RESTING).cause, go_on(12, REFUSING).cause} == {Cause.REFUSALS}
+    # The evidence is that of the named cause, also after all hosts have refused for 25 s.
+    assert go_on(25, REFUSING).evidence == PAUSED
+    assert go_on(30, REFUSING).cause is Cause.REFUSALS
+    assert {go_on(12, RESTING).cause, go_on(8, REFUSING).cause} == {Cause.REFUSALS}
 
 
 def test_advice_about_refusals_follows_from_those_of_a_minute(go_on):

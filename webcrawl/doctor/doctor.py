@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +19,8 @@ from webcrawl.doctor.process_meter import ProcessMeter, ProcessUse
 from webcrawl.doctor.projection import Projection
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from webcrawl.clock import TimeSource
     from webcrawl.crawl.figures.activity import CrawlActivity
 
@@ -29,11 +30,9 @@ _SECS = 20.0
 _ADVICE_LOOKS = 60
 _MIN_LOOKS = 3
 # These causes depend on which hosts are paused just now, so they change in turns. Another one of
-# them is named once it has held this many times longer in the last minutes, or the named one has
-# not held for a minute.
+# them is named once it has held this many times longer in the last minute.
 _OF_PAUSED_HOSTS = frozenset({Cause.POLITENESS, Cause.REFUSALS, Cause.ONE_REQUEST})
-_MUCH_LONGER = 2.0
-_MINUTES_SECS = 300.0
+_MUCH_LONGER = 3.0
 # Other causes with less than this share of that time do not matter for the advice.
 _MIN_SHARE = 0.1
 
@@ -67,8 +66,6 @@ class Doctor:
         self.watch = self._module_times.watch
         self._at = clock()  # the time of the last look
         self._looks: deque[_Look] = deque(maxlen=_ADVICE_LOOKS)  # the latest last
-        # Seconds in which each cause held, of which the old ones count less and less.
-        self._secs_of_minutes: defaultdict[Cause, float] = defaultdict(float)
         self._named = Cause.STARTING  # the cause that a diagnosis names, and since when it holds
         self._since = self._at
 
@@ -94,9 +91,6 @@ class Doctor:
         secs = time - self._at
         self._at = time
         self.secs[cause] += secs
-        for one in self._secs_of_minutes:
-            self._secs_of_minutes[one] *= math.exp(-secs / _MINUTES_SECS)
-        self._secs_of_minutes[cause] += secs
         self._looks.append(_Look(secs, cause, activity, use))
 
         if cause in CERTAIN:
@@ -106,26 +100,17 @@ class Doctor:
         else:
             # The cause is named that held longest of late, and it began to hold before it is named.
             # A certain cause does not hold any more, so its time does not count.
-            recent: defaultdict[Cause, float] = defaultdict(float)
-            for recent_look in self._last_looks():
-                if recent_look.cause not in CERTAIN:
-                    recent[recent_look.cause] += recent_look.secs
-            named = max(recent, key=recent.__getitem__)
+            recent = _secs_by_cause(self._last_looks())
+            named = max(recent.keys() - CERTAIN, key=recent.__getitem__)
             held_secs = recent[named]
-            if self._is_in_turns_with(named):
+            minute = _secs_by_cause(self._looks)
+            if {named, self._named} <= _OF_PAUSED_HOSTS and (
+                minute[named] < _MUCH_LONGER * minute[self._named]
+            ):
                 named = self._named
         if named is not self._named:
             self._named = named
             self._since = time - held_secs
-
-    def _is_in_turns_with(self, cause: Cause) -> bool:
-        """Return whether the named cause is still named, although *cause* held lately."""
-        secs = self._secs_of_minutes
-        return (
-            {cause, self._named} <= _OF_PAUSED_HOSTS
-            and secs[cause] < _MUCH_LONGER * secs[self._named]
-            and any(look.cause is self._named for look in self._looks)
-        )
 
     def _evidence(self) -> list[_Look]:
         """Return the last looks in which the named cause held, the latest first."""
@@ -179,9 +164,7 @@ class Doctor:
 
         # More workers are not advised if they would soon meet another limit, or if the slow hosts
         # are left over from an outage.
-        recent: defaultdict[Cause, float] = defaultdict(float)
-        for look in self._looks:
-            recent[look.cause] += look.secs
+        recent = _secs_by_cause(self._looks)
         shared_secs = sum(recent[cause] for cause in SHARED)
         would_not_help = (
             shared_secs > _MIN_SHARE * sum(recent.values()) or recent[Cause.OUTAGE] >= 1
@@ -202,3 +185,11 @@ class Doctor:
         """Return diagnosis, seconds by cause and projection, by their stats keys."""
         secs = {f"doctor/{cause}_secs": round(secs, 1) for cause, secs in self.secs.items()}
         return {"doctor/now": str(self.diagnosis()), **secs, **self.projection.stats()}
+
+
+def _secs_by_cause(looks: Iterable[_Look]) -> defaultdict[Cause, float]:
+    """Return for how many seconds each cause held in *looks*."""
+    secs: defaultdict[Cause, float] = defaultdict(float)
+    for look in looks:
+        secs[look.cause] += look.secs
+    return secs

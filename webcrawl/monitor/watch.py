@@ -27,7 +27,6 @@ from webcrawl.jobs.report.figures import Figure, Table
 from webcrawl.jobs.report.hosts_page import HostsPage, hosts_page
 from webcrawl.jobs.report.model import Live, NextCommand, ReportPage
 from webcrawl.jobs.report.over_time import RANGES, charts
-from webcrawl.jobs.report.runs import Run, runs_of, setting_origins
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.sources import CrawlReader
 from webcrawl.jobs.search import SearchResult, indexes_of, search_all, stored_copy
@@ -72,8 +71,6 @@ class Watch:
         self._page: ReportPage | None = None  # None until the first update has ended
         # The charts of that page that were asked for, by range and drone.
         self._charts: dict[tuple[str, str], list[Figure]] = {}
-        self._parked: Mapping[str, int] = {}  # parked URLs by reason, as of that page
-        self._contacted = 0  # number of hosts, as of that page
         # Values of settings that sentences of the page may name.
         self._values = {
             str(name): mask(name, value)
@@ -118,28 +115,19 @@ class Watch:
 
         is_complete = self._reader.add(lambda _: None, until=started_at + _READING_SECS)
         crawl = self._reader.crawl()
-        self._parked = crawl.counts("frontier/parked/")
-        self._contacted = crawl.hosts
         page = report(crawl, at=wall_time())
         if not is_complete:
             page = replace(page, head=[*page.head, "Still reading the log: the figures will grow."])
-        settings = self._settings_figure(runs_of(jobdirs[0]))
+        lead = (
+            "Settings that differ from the defaults of webcrawl or, if it has none, of Scrapy. "
+            "Credentials are hidden. The table of runs says when values changed, and by whom."
+        )
+        settings = Figure("settings", "Settings", lead, Table(SHOWN, self._shown_settings))
         self._page = replace(page, sections={**page.sections, "Settings": [settings]})
-        self._charts = {key: self._draw(*key, at=page.at) for key in self._charts}
+        self._charts = {key: self._draw(*key, page.at) for key in self._charts}
         update_secs = now() - started_at
         pause = max(_MIN_PAUSE_SECS, _PAUSE_FACTOR * update_secs) if is_complete else 0.0
         self._next_update_at = now() + pause
-
-    def _settings_figure(self, runs: Sequence[Run]) -> Figure:
-        """Return the table of settings, with the one of *runs* that first had each value."""
-        lead = (
-            "Settings that differ from the defaults of webcrawl or, if it has none, of Scrapy, and "
-            "the start of the run that first had this value. Credentials are hidden."
-        )
-        origins = setting_origins(runs)
-        rows = [(*row, *origins.get(row[0], ("", ""))) for row in self._shown_settings]
-        head = (*SHOWN, "since (UTC)", "started by")
-        return Figure("settings", "Settings", lead, Table(head, rows))
 
     async def shown_page(self, live: Live) -> ReportPage:
         """Return the page with its *live* part and the charts that it names.
@@ -149,10 +137,10 @@ class Watch:
         model = await self.page()
         key = (live.range, live.drone)
         if key not in self._charts:
-            self._charts[key] = await asyncio.to_thread(self._draw, *key, at=model.at)
+            self._charts[key] = await asyncio.to_thread(self._draw, *key, model.at)
         return replace(model, live=live, rates=self._charts[key])
 
-    def _draw(self, period: str, drone: str, *, at: float) -> list[Figure]:
+    def _draw(self, period: str, drone: str, at: float) -> list[Figure]:
         """Return the charts of *period* until the epoch second *at*, of *drone* or of all."""
         assert self._reader is not None  # it has made a page
         jobdirs = [jobdir for jobdir in self._reader.jobdirs if drone in ("", jobdir.name)]
@@ -185,7 +173,7 @@ class Watch:
         at = (await self.page()).at
         assert self._reader is not None  # it has made that page
         page = await asyncio.to_thread(hosts_page, self._reader.file, **question)
-        return page._replace(contacted=self._contacted, as_of=moment(at, wall_time()))
+        return page._replace(as_of=moment(at, wall_time()))
 
     async def search(self, words: str, *, limit: int, offset: int) -> SearchResult:
         """Search the pages of the crawl, as ``search_all`` does, in a thread. Raises FatalError."""
@@ -218,14 +206,9 @@ class Watch:
                 labels = {field.name: _label(field.name, is_list(field)) for field in fields(kind)}
                 line = f"{COMMAND} control {quote(str(self._path))} {usage(name)}"
                 effect = kind.__doc__ or ""
-                question = self._drop_question() if kind is Drop else ""
+                question = "Give up these URLs for good?" if kind is Drop else ""
                 commands.append(NextCommand(name, effect, line, labels, question))
         return commands
-
-    def _drop_question(self) -> str:
-        """Return the question that confirms the command ``drop``, which cannot be undone."""
-        counts = [f"{number:,} for {reason}" for reason, number in self._parked.items()]
-        return f"Give up these URLs for good? Parked now: {', '.join(counts) or 'none'}"
 
     async def send(self, request: Request) -> list[CommandAnswer]:
         """Send *request* to the crawl and return its answers. Raises FatalError."""

@@ -98,7 +98,10 @@ def test_tables_and_crawl_log_agree_with_the_servers_record(tmp_path):
     printed("report", web.job)
     shown = tables_of((web.job / "report.html").read_text())
     hidden = {"code", "status", "rescode"}  # words of Heritrix
-    assert tables.keys() - shown.keys() == {"hosts-report"}  # the page has another table of hosts
+    assert tables.keys() - shown.keys() == {
+        "hosts-report",
+        "mimetype-report",
+    }  # the page has another table of hosts
     for name in tables.keys() & shown.keys():
         rows = tables[name]
         cells = [[cell.replace(",", "") for cell in row] for row in shown[name]]

@@ -200,6 +200,7 @@ def host_overview(view: JobView, host: str, settings: BaseSettings) -> HostOverv
     host = POLITENESS_KEYS[view.politeness_key](name)
     settings = with_saved(settings, view.own.facts)
     rules = saved_host_rules(settings, view.jobdirs[0], in_force(view.jobdirs))
+    exclusion = rules.exclusion_of(host)
     places: Counter[str] = Counter()
     for shard in view.shards:
         finished = shard.frontier.finished_keys()
@@ -212,12 +213,12 @@ def host_overview(view: JobView, host: str, settings: BaseSettings) -> HostOverv
             places[f"{found.queue.where.value} {name}".strip()] += 1
 
     shard = view.shard_of(host)
-    state = host_state(shard, host, url=url, exclusion=rules.exclusion_of(host))
+    state = host_state(shard, host, url=url, exclusion=exclusion)
     outcomes: list[OutcomeLine] = []
     if not (places.total() or shard.is_known(host)):
         lines = chain.from_iterable(find_host(jobdir, host) for jobdir in view.jobdirs)
         outcomes = sorted(lines, key=lambda line: line.at)[-_MAX_OUTCOMES:]
-        if state.state != HostState.EXCLUDED:
+        if not exclusion:
             name = HostState.IDLE if outcomes else HostState.UNKNOWN
             state = msgspec.structs.replace(state, state=name)
     # The keys of all parts into which the host may have been divided.

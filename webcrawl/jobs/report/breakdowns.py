@@ -1,4 +1,4 @@
-"""Builds figures about outcomes and refusals."""
+"""Builds the figures about outcomes."""
 
 from __future__ import annotations
 
@@ -67,20 +67,3 @@ def outcomes(crawl: Crawl) -> tuple[Figure, Figure]:
     lead += _BEFORE_VISITS * bool(results.visits)
     table = Table(("outcome", "URLs", "what it means", "example"), other_rows)
     return failures, Figure("responsecode-report", "What did not fail", lead, table, bars=1)
-
-
-def refusals(crawl: Crawl) -> Figure:
-    """Return the figure of answers that refuse the crawler, without and with a signature."""
-    kinds = ("unsigned", "signed")
-    answers = [Counter(crawl.counts(f"refused/{kind}/")) for kind in kinds]
-    refused = [
-        f"{counts.total() - counts['none']:,} of {counts.total():,} answers to {kind} requests"
-        for kind, counts in zip(kinds, answers, strict=True)
-        if counts
-    ]
-    names = sorted({*answers[0], *answers[1]} - {"none"})
-    rows = [(name, answers[0][name], answers[1][name]) for name in names]
-    lead = f"By status code or by a challenge: {' and '.join(refused) or 'no answers yet'}."
-    lead += " Pages with a login are not among them: they are walled, under What failed."
-    table = Table(("refusal", *(f"{kind} requests" for kind in kinds)), rows) if rows else None
-    return Figure("refusals", "Answers that refuse the crawler", lead, table)

@@ -23,7 +23,6 @@ _MIN_SECS = 1800.0
 _END_MINUTES = 10
 _MAX_SECS = 366 * DAY
 _MIN_FREE = "DISK_MIN_FREE_BYTES"
-_PAUSE = " The crawl pauses before, at {}, when less than DISK_MIN_FREE_BYTES ({}) is free."
 _OTHERS = " {} of the {} by which it has filled in the last hour are not of this crawl."
 
 
@@ -49,22 +48,19 @@ def disk_outlook(path: Path, jobdirs: Sequence[Path], *, crawl_secs: float) -> t
         return "The disk has not filled in the last hour.", False
 
     min_free = _min_free_bytes(jobdirs[0])
-    room = max(left - min_free, 0.0)  # until the crawl pauses
+    room = max(left - min_free, 0.0)
     is_near = room <= filled  # whoever fills it
     used = filled if is_near else min(filled, grown)
-    full_in = left * secs / max(used, 1.0)
-    pauses_in = room * secs / max(used, 1.0)
+    full_in = room * secs / max(used, 1.0)
+    when = f"at {estimated_moment(now + min(full_in, _MAX_SECS), now)}"
     if full_in > _MAX_SECS:
         when = "in a year at the earliest"
-    else:
-        when = f"at {estimated_moment(now + full_in, now)}"
     basis = "it fills as in the last hour" if used == filled else "the job grows as until now"
-    text = f"The disk is full {when}, if {basis}."
-    if min_free and pauses_in < _MAX_SECS:
-        text += _PAUSE.format(estimated_moment(now + pauses_in, now), size(min_free))
+    pause = f" but for DISK_MIN_FREE_BYTES ({size(min_free)}), and the crawl pauses,"
+    text = f"The disk is full{pause if min_free else ''} {when}, if {basis}."
     if filled > 2 * grown:
         text += _OTHERS.format(size(filled - grown), size(filled))
-    return text, is_near or pauses_in < DAY
+    return text, is_near or full_in < DAY
 
 
 def _size_of(path: Path) -> int:

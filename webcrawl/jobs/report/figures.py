@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 from urllib.parse import urlencode
 
 from webcrawl.jobs.report.chart import Chart
-from webcrawl.wording import utc_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
 
 Cell: TypeAlias = str | int | float
 
@@ -85,24 +84,3 @@ def size(number: float) -> str:
         power += 1
     digits = f"{number:#.3g}".rstrip(".") if power else f"{number:.0f}"
     return f"{digits}{_PREFIXES[power]}B"
-
-
-def over_time(
-    name: str,
-    title: str,
-    lead: str,
-    edges: Sequence[float],
-    series: Mapping[str, Sequence[float]],
-    *,
-    y: str,
-    starts: Sequence[float],
-) -> Figure:
-    """Return a figure of *series* over time; *y* is the unit of the values.
-
-    Each value is for the interval that begins at the respective one of *edges*, in epoch seconds.
-    The crawl was started in those that begin at *starts*.
-    """
-    rows = [*zip(map(utc_time, edges), *series.values(), strict=True)]
-    lines = {label: (edges, series[label]) for label in series}
-    chart = Chart(lines, x="time (UTC)", y=y, is_time=True, starts=starts)
-    return Figure(name, title, lead, Table(("from (UTC)", *series), rows), chart)

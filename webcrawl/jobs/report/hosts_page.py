@@ -23,7 +23,6 @@ ORDERS = {
     "waiting": "waiting DESC",
     "failures": "faults DESC",
     "share of time": "secs DESC",
-    "slowest": "secs / nullif(fetches, 0) DESC",
     "pages": "pages DESC",
     "name": "host",
 }
@@ -65,8 +64,7 @@ _FAULTS = "SELECT urls, outcome, last FROM faults WHERE host = :host ORDER BY ur
 class HostsPage(NamedTuple):
     """Hosts whose names contain *words*, from the one at *offset* on, of *total*.
 
-    *contacted* is the number of hosts of the whole crawl that were contacted, and *as_of* says when
-    all of this was read.
+    *as_of* says when all of this was read.
     """
 
     table: Table
@@ -76,7 +74,6 @@ class HostsPage(NamedTuple):
     order: str
     offset: int
     lead: str
-    contacted: int = 0
     as_of: str = ""
 
 
@@ -117,7 +114,7 @@ def hosts_page(
         faults,
         denied,
         secs,
-        fetches,
+        _,
         period,
         left,
     ) in found.fetchall():
@@ -136,7 +133,6 @@ def hosts_page(
                 "; ".join(f"{n:,}: {held_in_words(reason)}" for reason, n in parked.items()),
                 "" if left is None or is_excluded else span(left),
                 "" if period is None else span(period),
-                span(secs / fetches) if fetches else "",
                 share(secs, all_secs),
                 pages,
                 denied,
@@ -146,7 +142,7 @@ def hosts_page(
         )
     head = (
         *("host", "state", "URLs waiting", "URLs parked, because of", "time left", "time per URL"),
-        *("time per request", "share of time", "pages", "denied by robots.txt", "failures"),
+        *("share of time", "pages", "denied by robots.txt", "failures"),
         "why they failed",
     )
     return HostsPage(Table(head, rows), total, words, state, order, offset, lead)

@@ -19,7 +19,8 @@ from webcrawl.doctor.history import (
     Series,
     read_series,
 )
-from webcrawl.jobs.report.figures import Figure, over_time
+from webcrawl.jobs.report.chart import Chart
+from webcrawl.jobs.report.figures import Figure, Table
 from webcrawl.wording import span, utc_time
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ _RECENT_SECS = 600.0  # a crawl that ran for less is compared with nothing
 # _SAME is none.
 _WHOLE = 0.95
 _SAME = 0.05
-_NUMBERS = ("fewer", "more", "as many")
-_SHARES = ("lower", "higher", "as high")
 # A process is not running any more if its last sample is so much older than those of others.
 _STOPPED_SECS = 300.0
 # A kind of failure needs attention if it is at least this share of the URLs of an hour, and so many
@@ -168,13 +167,13 @@ def comparisons(jobdirs: Sequence[Path], *, now: float) -> list[str]:
             f"{name.capitalize()}: {hour.total(name):,.0f} {until}: {_rounded(rate):,} per second"
         )
         if base:
-            text += f"; {_rounded(rate_before):,} {base}{_change(rate, rate_before, _NUMBERS)}"
+            text += f"; {_rounded(rate_before):,} {base}{_change(rate, rate_before)}"
         sentences.append(f"{text}.")
 
     part, part_before = map(_failed_share, (hour, before))
     text = f"Failures: {part:.1%} of {hour.total(*_FINISHED):,.0f} URLs {until}"
     if base:
-        text += f"; {part_before:.1%} {base}{_change(part, part_before, _SHARES)}"
+        text += f"; {part_before:.1%} {base}{_change(part, part_before)}"
     return [*sentences, f"{text}."]
 
 
@@ -183,21 +182,20 @@ def _failed_share(series: Series, kinds: Sequence[str] = FAULTS) -> float:
     return series.total(*kinds) / max(series.total(*_FINISHED), _MIN_URLS)
 
 
-def _change(now: float, before: float, words: tuple[str, str, str]) -> str:
-    """Say how *now* differs from *before*, in *words* for less, more and times as much.
+def _change(now: float, before: float) -> str:
+    """Say how *now* differs from *before*.
 
-    >>> [_change(now, 100, _NUMBERS) for now in (64, 99, 130, 290)]
-    [': 36% fewer', ': about as many', ': 30% more', ': 2.9 times as many']
+    >>> [_change(now, 100) for now in (64, 99, 130, 290)]
+    [': 36% less', ': about the same', ': 30% more', ': 2.9 times as much']
     """
-    less, more, as_much = words
     if not before:
         return ""
     factor = now / before
     if abs(factor - 1) < _SAME:
-        return f": about {as_much}"
-    if factor < 1:
-        return f": {1 - factor:.0%} {less}"
-    return f": {factor - 1:.0%} {more}" if factor < 2 else f": {factor:.1f} times {as_much}"
+        return ": about the same"
+    if factor < 2:
+        return f": {abs(factor - 1):.0%} {'more' if factor > 1 else 'less'}"
+    return f": {factor:.1f} times as much"
 
 
 def series_of(jobdirs: Sequence[Path], *, secs: float, until: float = math.inf) -> Series:
@@ -250,7 +248,10 @@ def _figure(kind: _Chart, series: Series, newest: Mapping[str, float]) -> Figure
     starts = [at for at, count in zip(edges, series.columns["starts"], strict=True) if count]
     if starts[:1] == edges[:1]:
         del starts[0]  # the axis is there
-    return over_time(kind.name, kind.title, lead, edges, lines, y=y, starts=starts)
+    rows = [*zip(map(utc_time, edges), *lines.values(), strict=True)]
+    points = {name: (edges, values) for name, values in lines.items()}
+    drawn = Chart(points, x="time (UTC)", y=y, is_time=True, starts=starts)
+    return Figure(kind.name, kind.title, lead, Table(("from (UTC)", *lines), rows), drawn)
 
 
 def _rounded(value: float) -> float:
@@ -266,16 +267,17 @@ def fault_alarms(jobdirs: Sequence[Path]) -> list[str]:
     """
     hour, before, base = _last_hour(jobdirs)
     alarms: list[str] = []
-    for kind, kinds in {**{kind: (kind,) for kind in FAULTS}, "all kinds": FAULTS}.items():
+    for kind, how_to in _HOW_TO.items():
+        kinds = (kind,) if kind in FAULTS else FAULTS
         part, part_before = (_failed_share(series, kinds) for series in (hour, before))
         earlier = f", and {part_before:.1%} {base}" if base else ""
         # A kind that is new needs a larger share.
         min_part = max(_MIN_SHARE if part_before else _MIN_NEW_SHARE, _MIN_GROWTH * part_before)
         is_much = part >= min_part and hour.total(*kinds) >= _MIN_FAILED
-        if is_much and not (alarms and kinds == FAULTS):
+        if is_much and not (alarms and kinds is FAULTS):
             alarms.append(
                 f"{part:.1%} of {hour.total(*_FINISHED):,.0f} URLs of the last hour failed"
-                f"{earlier} ({kind}): see {_HOW_TO[kind]}"
+                f"{earlier} ({kind}): see {how_to}"
             )
     return alarms
 
@@ -289,10 +291,9 @@ def standstill_alarms(jobdirs: Sequence[Path], processes: Sequence[Examination])
     recent = recent.since(float(recent.at.max(initial=0.0)) - _STILL_SECS)
     if recent.total(SECONDS) < _STILL_SECS or recent.total("pages", "redirects", "visits"):
         return []
-    limits = [process.diagnosis for process in processes]
     return [
         f"No page was fetched for {span(_STILL_SECS)}, because of {limit.brief}; {limit.advice}. "
         f"See {_SLOW}"
-        for limit in limits
-        if limit.advice and limit.cause not in _NORMAL_CAUSES
+        for process in processes
+        if (limit := process.diagnosis).advice and limit.cause not in _NORMAL_CAUSES
     ][:1]

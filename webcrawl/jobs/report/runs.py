@@ -110,10 +110,7 @@ def cut_off_alarms(jobdirs: Sequence[Path], *, now: float) -> list[str]:
         runs = runs_of(jobdir)[-2:]
         if len(runs) == 2 and not runs[0].end and now - runs[1].start < DAY:
             _, ended, why = _end_of(jobdir, runs, 0, now=now)
-            began = utc_time(runs[0].start)
-            alarms.append(
-                f"The run that began at {began} UTC was cut off {ended} UTC ({why}): see {_CUT_OFF}"
-            )
+            alarms.append(f"The run before was cut off {ended} UTC ({why}): see {_CUT_OFF}")
     return alarms
 
 
@@ -142,22 +139,6 @@ def _why_cut_off(began: RunEvent, following: RunEvent) -> str:
     if began.boot and following.boot and began.by.split()[-1:] == following.by.split()[-1:]:
         return "the machine went down"
     return "not known: it was killed, or its machine went down"
-
-
-def setting_origins(runs: Sequence[Run]) -> dict[str, tuple[str, str]]:
-    """Return since when each setting of the last of *runs* has had its value, and who gave it.
-
-    Values from before the first of *runs* are those of its start.
-    """
-    origins: dict[str, tuple[str, str]] = {}
-    before: Mapping[str, str] = {}
-    for run in runs:
-        settings = run.event.settings
-        same = {name for name in origins if settings.get(name) == before[name]}
-        new = dict.fromkeys(settings, (utc_time(run.start), run.event.by))
-        origins = new | {name: origins[name] for name in same}
-        before = settings
-    return origins
 
 
 def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:

@@ -63,10 +63,7 @@ def report(crawl: Crawl, *, at: float) -> ReportPage:
         + fault_alarms(crawl.jobdirs)
         + present_alarms
         + damage,
-        compared=[
-            *comparisons(crawl.jobdirs, now=at),
-            *([disk] if disk else []),
-        ],
+        compared=[*comparisons(crawl.jobdirs, now=at), *filter(None, [disk])],
         processes=crawl.processes,
         summary=_summary(crawl, at),
         rates=charts(crawl.jobdirs, secs=RANGES["all"]),
@@ -78,10 +75,8 @@ def report(crawl: Crawl, *, at: float) -> ReportPage:
             **({"Drones": [now.drones_table(crawl)]} if crawl.drones and crawl.processes else {}),
             "Crawl": [
                 Figure("crawl-report", "The crawl in numbers", "", tables.crawl_table(crawl)),
-                tables.SEEDS.figure(crawl),
-                breakdowns.refusals(crawl),
+                tables.seeds_figure(crawl),
             ],
-            "Documents": [tables.TYPES.figure(crawl)],
             "Hosts": [
                 hosts_figure(crawl.file, limit=_HOSTS_SHOWN),
                 *([now.aliases_table(crawl)] if crawl.aliases else []),
@@ -118,14 +113,14 @@ def _rates(crawl: Crawl, at: float) -> Iterator[tuple[str, str]]:
     the present time in epoch seconds.
     """
     stats = Counts.of(crawl.stats)  # as old as the running time, unless that is from the history
-    counts: dict[str, float] = {"pages": stats.pages, "visits": stats.visits}
-    if crawl.history:
-        counts = {name: crawl.history.total(name) for name in counts}
     recent = read_series(crawl.jobdirs, TEN_SECS).since(at - MINUTE - TEN_SECS)
-    for name, count in counts.items():
-        rate = f"{recent.mean_rate(name):,.1f} in the last minute"
-        present = rate * (crawl.state == "running")
-        average = f"{count / crawl.secs:,.1f} on average" if crawl.secs else ""
+    for name in ("pages", "visits"):
+        count = crawl.history.total(name) if crawl.history else getattr(stats, name)
+        rates = []
+        if crawl.state == "running":
+            rates.append(f"{recent.mean_rate(name):,.1f} in the last minute")
+        if crawl.secs:
+            rates.append(f"{count / crawl.secs:,.1f} on average")
         # Only a crawl with repeat visits has a row for visits.
-        if (present or average) and (name == "pages" or count):
-            yield f"{name} per second", ", ".join(filter(None, (present, average)))
+        if rates and (name == "pages" or count):
+            yield f"{name} per second", ", ".join(rates)

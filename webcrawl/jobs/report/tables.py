@@ -7,7 +7,6 @@ them. The names of tables are those of Heritrix' reports.
 from __future__ import annotations
 
 import csv
-from itertools import compress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,18 +34,10 @@ _FILES = {_LOG, *(f"{name}-report.csv" for name in _NAMES)}
 
 
 class Listing(NamedTuple):
-    """Definition of a table as an SQL query of ``TotalsFile``; *bars* as in ``Figure``.
-
-    Only those with a *title* and a *lead* are on the page, which leaves out the columns in
-    *hidden*, because they have words of Heritrix.
-    """
+    """Definition of a table as an SQL query of ``TotalsFile``."""
 
     name: str
     query: str
-    title: str = ""
-    lead: str = ""
-    bars: int | None = None
-    hidden: tuple[str, ...] = ()
 
     def table(self, crawl: Crawl, limit: int = SHOWN_ROWS) -> Table:
         """Return the table with its first *limit* rows, or with all of them if it is -1.
@@ -56,16 +47,6 @@ class Listing(NamedTuple):
         rows = crawl.file.select(f"{self.query} LIMIT {limit}")  # -1 is no limit in SQLite
         head = tuple(name for name, *_ in rows.description)
         return Table(head, rows if limit < 0 else rows.fetchall())
-
-    def figure(self, crawl: Crawl) -> Figure:
-        """Return the table with its first rows as a figure."""
-        table = self.table(crawl)
-        if not table.rows:
-            return Figure(self.name, self.title, "None so far.")
-        is_shown = [name not in self.hidden for name in table.head]
-        head = tuple(compress(table.head, is_shown))
-        table = Table(head, [tuple(compress(row, is_shown)) for row in table.rows])
-        return Figure(self.name, self.title, self.lead, table, bars=self.bars)
 
 
 # A seed has failed if the URL at the end of its redirects was given up.
@@ -90,19 +71,21 @@ SEEDS = Listing(
     "status_code(status, seeds.outcome) AS code, "
     "iif(status, 'CRAWLED', 'NOTCRAWLED') AS status, redirect, ends.outcome AS result "
     "FROM ends JOIN seeds ON url = seed ORDER BY failed DESC, seed",
-    title="Seeds",
-    lead="Finished seeds, failed ones first. The result is the outcome at the end of redirects.",
-    hidden=("code", "status"),
 )
 HOSTS = Listing("hosts-report", f"{HOST_ROWS} ORDER BY pages DESC, host")
 TYPES = Listing(
     "mimetype-report",
     "SELECT type AS 'mime-type', urls, bytes, pages AS documents FROM types "
     "ORDER BY pages DESC, urls DESC, type",
-    title="Content types",
-    lead="URLs and bytes are those of all answers; documents have a status of 2xx.",
-    bars=3,
 )
+
+
+def seeds_figure(crawl: Crawl) -> Figure:
+    """Return the first seeds as a figure, without words of Heritrix."""
+    rows = [(seed, redirect, result) for seed, _, _, redirect, result in SEEDS.table(crawl).rows]
+    lead = "Finished seeds, failed ones first. The result is the outcome at the end of redirects."
+    table = Table(("seed", "redirect", "result"), rows) if rows else None
+    return Figure(SEEDS.name, "Seeds", lead if rows else "None so far.", table)
 
 
 def crawl_table(crawl: Crawl) -> Table:
