@@ -176,7 +176,7 @@ def of_report(path, truth):
         "report known hosts": (known["hosts contacted"], len(truth.hosts)),
         "report known bytes": (known["bytes received"], truth.bytes),
         "report begin": (of_stamp(known["begin (UTC)"]), int(began_at)),
-        "report begin before requests": (began_at <= truth.span[0], True),
+        "report begin before requests": (int(began_at) <= truth.span[0], True),
         "report end": (of_stamp(known["last URL (UTC)"]), truth.span[1]),
         "report received": (rows["received"][0], float(f"{truth.bytes / 1e6:.3g}")),
         "report duplicates": (rows["duplicates"][0], round(100 * truth.duplicates / pages, 1)),
