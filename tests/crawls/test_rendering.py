@@ -3,6 +3,7 @@ of most tests knows the scripts of the simulated sites (rigs/loaded/scripted_eng
 
 import random
 import re
+import threading
 import time
 from collections import Counter
 
@@ -20,9 +21,12 @@ from crawling import (
     kill,
     pages_asked_for,
     simulated,
+    start_crawl,
     wait_for_the_end_of,
+    wait_until,
 )
 from http_site import HttpSite, serving
+from patience import LIMIT_SECS
 from text_tables import each
 from web_truth import allowed_urls, browser_truth, is_endless_url, subresources_of
 
@@ -111,6 +115,47 @@ def test_the_pages_of_a_site_ask_once_for_their_script(tmp_path, vary):
         asked = Counter(site.asked)
     assert asked["/scripts/app.js"] == 1
     assert sum(path.startswith("/api/0/") for path in asked) == 30  # they were rendered
+
+
+def test_a_page_that_another_site_named_and_a_kill_interrupted_ends_once(tmp_path):
+    is_second_run = threading.Event()
+    is_named_by_its_own = threading.Event()
+
+    def answer(request):
+        other = site.url.replace("127.0.0.1", "127.0.0.2")
+        links = []
+        match request.path:
+            case "/":
+                links = [f"{other}/page", "/later"]
+            case "/later":
+                is_second_run.wait(LIMIT_SECS)
+                links = [f"{other}/index"]
+            case "/index":
+                # The page comes out of the queue of other sites first.
+                links = [f"/{number}" for number in range(20)] + ["/page"]
+            case "/0":
+                is_named_by_its_own.set()
+            case "/page":
+                script = site.url.replace("127.0.0.1", "127.0.0.3") + "/scripts/app.js"
+                return 200, {}, f'<script src="{script}"></script>'.encode()
+            case "/scripts/app.js":
+                is_named_by_its_own.wait(LIMIT_SECS)
+                return 200, {}, b""
+            case _:
+                return 404, {}, b""
+        return 200, {}, "".join(f"<a href={link}>a</a>" for link in links).encode()
+
+    with serving(HttpSite(answer, "0.0.0.0")) as site:
+        settings = {"RENDER": "all", "RENDER_ENGINE": SCRIPTED, "POLITENESS_MIN_DELAY": 0.1}
+        command = crawl_of_urls(tmp_path, f"{site.url}/", **settings)
+        crawl = start_crawl(command)
+        wait_until(lambda: {"/later", "/scripts/app.js"} <= {*site.asked})
+        kill(crawl)
+        is_second_run.set()
+        finish(command)
+    # Lines of what the page needs have no passes.
+    ends = [line.url for line in outcome_lines(tmp_path / "job") if line.passes]
+    assert sum(url.endswith("/page") for url in ends) == 1
 
 
 @each(
