@@ -153,6 +153,7 @@ def test_a_page_that_another_site_named_and_a_kill_interrupted_ends_once(tmp_pat
         kill(crawl)
         is_second_run.set()
         finish(command)
+    assert site.asked.count("/page") == 1
     # Lines of what the page needs have no passes.
     ends = [line.url for line in outcome_lines(tmp_path / "job") if line.passes]
     assert sum(url.endswith("/page") for url in ends) == 1

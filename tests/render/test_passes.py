@@ -87,9 +87,7 @@ class Rig:
             clock=clock,
             count=self.counted.append,
         )
-        self.passes.open(
-            forgets=False, was_finished=lambda url, page_key: (url, page_key) == finished
-        )
+        self.passes.open(forgets=False, take_up=lambda url, page_key: (url, page_key) != finished)
         if finished is None:
             self.passes.keep(PAGE, b"<p>as fetched")
 

@@ -36,6 +36,7 @@ from webcrawl.crawl.task.page_reader import PageReader
 from webcrawl.frontier import Supply
 from webcrawl.net.fence import Fence
 from webcrawl.rights.purposes import purpose_of
+from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.signals import JOB_IS_VOID
 
 logger = logging.getLogger(__name__)
@@ -196,7 +197,7 @@ class Process:
             warning = renderer.open(
                 # The pages of a hive belong to shards, which this process does not hold yet.
                 forgets=job.own.rebooted or job.kept.is_copy or self.shards.remote is not None,
-                was_finished=lambda url, key: key in self.shards.of(url).frontier.finished,
+                take_up=self._take_up_page,
             )
             if warning:
                 logger.warning("%s", warning)
@@ -210,6 +211,17 @@ class Process:
             services.crawler.stats.set_value("job/resumed", 1)
         self.stop.is_open = True
         self.health.open()
+
+    def _take_up_page(self, url: str, key: int) -> bool:
+        """Return whether the entry of the rendered page *url*, with this key, is not finished.
+
+        Until it is, links of its own domain do not make the URL new.
+        """
+        shard = self.shards.of(url)
+        if key in shard.frontier.finished:
+            return False
+        shard.intake.foreign_in_process.add(fingerprint(self._state.links.comparison_form(url)))
+        return True
 
     def release_directory(self) -> None:
         """Unlock the job directory after ``open`` failed or ``close`` returned. Blocks.

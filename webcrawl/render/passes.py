@@ -147,19 +147,19 @@ class Passes:
         # One thread for each worker; None unless the store is open.
         self._threads: ThreadPoolExecutor | None = None
 
-    def open(self, *, forgets: bool, was_finished: Callable[[str, int], bool]) -> str:
+    def open(self, *, forgets: bool, take_up: Callable[[str, int], bool]) -> str:
         """Open the store and start an engine; return a warning for the user, or "". Blocks.
 
-        *forgets* as in ``RenderStore.open``. *was_finished* returns whether the entry of a URL,
-        with this key, was finished: such a page is still there if the crawl then crashed. Raises
-        FatalError if the engine does not work, and OSError.
+        *forgets* as in ``RenderStore.open``. *take_up* is called for each page with its URL and the
+        key of its entry. It returns False if that was finished: such a page is still there if the
+        crawl then crashed. Raises FatalError if the engine does not work, and OSError.
         """
         self.store.open(forgets=forgets)
         warning = self._workers[0].start()
         # Pages with the result of their last pass are ready; the others get further passes.
         for saved in self.store.pages():
             page_key = int.from_bytes(saved.key, "big")
-            if was_finished(saved.url, page_key):
+            if not take_up(saved.url, page_key):
                 self.store.forget(saved.url)
                 continue
             page = self._add(saved.url, page_key, saved.since, saved.shape)

@@ -91,7 +91,7 @@ class Renderer:
             tell=self.splitter.tell,
         )
         self.requests.ask = self.passes.ask
-        self.passes.open(forgets=True, was_finished=lambda url, key: False)
+        self.passes.open(forgets=True, take_up=lambda url, key: True)
         for inbox in drone.inboxes.values():
             inbox.on_subresource = partial(receive_subresource, self.passes, self.bodies)
 

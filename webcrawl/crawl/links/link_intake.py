@@ -131,8 +131,9 @@ class LinkIntake:
         self.submitted = 0
         #: Whether a URL is submitted apart by other domains and by its own one (``Entry.foreign``).
         self.tells_foreign = True
-        #: Fingerprints of the foreign URLs that are being fetched or processed. Links of their own
-        #: domain, seeds and Requests do not make them new, or they would be fetched twice.
+        #: Fingerprints of the foreign URLs that are being fetched or processed, and of all pages
+        #: that waited for what they need when the crawl was stopped. Links of their own domain,
+        #: seeds and Requests do not make them new, or they would be fetched twice.
         self.foreign_in_process: set[int] = set()
         #: The number of refused links, by the name of the filter.
         self.refused: Counter[str] = Counter()

@@ -61,14 +61,12 @@ class PageVisit(Task):
         A gate may hold it, it may hang the parser, or its history cannot be read. A foreign URL is
         dropped if its own domain has named it since, because then it is in the crawl once more.
         """
-        # Also a page that waited for what it needs when the crawl was stopped: until it is read,
-        # links of its own domain make its URL new.
-        if self._waits_as_own(lease):
-            return Ending(Way.DROP)
-        entry = lease.entry
-        rendered = None if self.renderer is None else self.renderer.rendered_page(entry)
+        rendered = None if self.renderer is None else self.renderer.rendered_page(lease.entry)
         if rendered is not None:
             return rendered
+        entry = lease.entry
+        if self._waits_as_own(lease):
+            return Ending(Way.DROP)
         reason = lease.shard.admission.stop(entry)
         if reason:
             return Ending(Way.PARK, reason)

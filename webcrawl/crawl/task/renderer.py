@@ -82,7 +82,7 @@ class Renderer(Protocol):
     def store(self) -> SubresourceStore:
         """The store of what pages need."""
 
-    def open(self, *, forgets: bool, was_finished: Callable[[str, int], bool]) -> str:
+    def open(self, *, forgets: bool, take_up: Callable[[str, int], bool]) -> str:
         """Open the store and start an engine; return a warning for the user, or "". Blocks."""
 
     def resume(self, shards: Container[int] | None = None) -> None:
