@@ -13,7 +13,7 @@ from published_shard import url_of
 from text_tables import cases, each, words
 
 from webcrawl.errors import ObjectStoreError
-from webcrawl.storage.object_store import ObjectStore
+from webcrawl.storage.object_store import ObjectStore, moved_file_notices
 
 MODIFIED = "Mon, 30 Nov 2026 00:00:00 GMT"
 
@@ -105,6 +105,29 @@ def test_files_become_links_only_in_adirectory(store, tmp_path):
     else:
         store.write("a/x", b"data")
         assert not store.link_out("a/x", out)
+
+
+def test_a_moved_file_is_in_the_store_and_a_note_where_it_was(store, tmp_path):
+    file = tmp_path / "out" / "file"
+    file.parent.mkdir()
+    for data in (b"first", b"second, longer"):
+        file.write_bytes(data)
+        assert store.move(file, "warc/file") == len(data)
+        assert store.read("warc/file") == data
+    assert [path.name for path in file.parent.iterdir()] == ["MOVED"]
+    (notice,) = moved_file_notices([file.parent, tmp_path])
+    assert f"files of {file.parent} were moved to {store.name} (OUTPUT_STORE)" in notice
+    with pytest.raises(FileNotFoundError):
+        store.move(file, "warc/file")
+    assert store.read("warc/file") == b"second, longer"
+
+
+def test_a_file_is_not_moved_onto_itself(tmp_path):
+    file = tmp_path / "file"
+    file.write_bytes(b"data")
+    with pytest.raises(ObjectStoreError, match="cannot be moved to where it already is"):
+        ObjectStore(str(tmp_path)).move(file, "file")
+    assert file.read_bytes() == b"data"
 
 
 def test_a_path_or_a_file_leads_to_a_directory(tmp_path):
