@@ -31,6 +31,7 @@ PAGES = (
     "?range=all",
     "hosts",
     "hosts?sort=failures&q=99&state=waiting",
+    "help/",
     "token",
 )
 

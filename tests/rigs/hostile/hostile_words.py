@@ -20,7 +20,7 @@ WORDS = (
 
 # What the monitor's page and the report have none of, but for their own.
 THEIRS = """//script[@src!='page.js' or text()] | //img | //iframe | //body//style
-    | //a[not(@rel or @href='token' or @href='hosts' or starts-with(@href, './')
+    | //a[not(@rel or @href='token' or starts-with(@href, 'hosts') or starts-with(@href, './')
         or starts-with(@href, 'search?') or starts-with(@href, 'help/') or starts-with(@href, '#'))]
     | //a[@rel and not(starts-with(@href, 'http://') or starts-with(@href, 'search?'))]
     | //@*[starts-with(name(), 'on')]"""
