@@ -108,7 +108,7 @@ def find_outcomes(jobdir: Path, *, form: str) -> Iterator[OutcomeLine]:
     return _lines_with(jobdir, b'"form":"%s"' % form.encode("ascii"))
 
 
-def find_host(jobdir: Path, host: str) -> Iterator[OutcomeLine]:
+def find_outcomes_of_host(jobdir: Path, host: str) -> Iterator[OutcomeLine]:
     """Yield the log lines of all URLs of *host*. Reads the log twice."""
     for scheme in ("http", "https"):
         for line in _lines_with(jobdir, f'"url":"{scheme}://{host}'.encode("ascii")):

@@ -24,7 +24,7 @@ from webcrawl.frontier.view import Where
 from webcrawl.jobs.arguments import host as read_host
 from webcrawl.jobs.inspect.explanation import AsOf, as_of
 from webcrawl.jobs.inspect.host_state import HostReport, host_state, state_of
-from webcrawl.jobs.inspect.info_log import find_host
+from webcrawl.jobs.inspect.info_log import find_outcomes_of_host
 from webcrawl.jobs.inspect.why_text import as_of_text, host_text, moment, outcome_text
 from webcrawl.revisit.history import history_of
 from webcrawl.states import HostState, State
@@ -216,7 +216,7 @@ def host_overview(view: JobView, host: str, settings: BaseSettings) -> HostOverv
     state = host_state(shard, host, url=url, exclusion=exclusion)
     outcomes: list[OutcomeLine] = []
     if not (places.total() or shard.is_known(host)):
-        lines = chain.from_iterable(find_host(jobdir, host) for jobdir in view.jobdirs)
+        lines = chain.from_iterable(find_outcomes_of_host(jobdir, host) for jobdir in view.jobdirs)
         outcomes = sorted(lines, key=lambda line: line.at)[-_MAX_OUTCOMES:]
         if not exclusion:
             name = HostState.IDLE if outcomes else HostState.UNKNOWN

@@ -23,7 +23,7 @@ _MIN_SECS = 1800.0
 _END_MINUTES = 10
 _MAX_SECS = 366 * DAY
 _MIN_FREE = "DISK_MIN_FREE_BYTES"
-_OTHERS = " {} of the {} by which it has filled in the last hour are not of this crawl."
+_OTHERS = " Of the {} by which it has filled in the last hour, {} are not of this crawl."
 
 
 def disk_outlook(path: Path, jobdirs: Sequence[Path], *, crawl_secs: float) -> tuple[str, bool]:
@@ -56,10 +56,10 @@ def disk_outlook(path: Path, jobdirs: Sequence[Path], *, crawl_secs: float) -> t
     if full_in > _MAX_SECS:
         when = "in a year at the earliest"
     basis = "it fills as in the last hour" if used == filled else "the job grows as until now"
-    pause = f" but for DISK_MIN_FREE_BYTES ({size(min_free)}), and the crawl pauses,"
-    text = f"The disk is full{pause if min_free else ''} {when}, if {basis}."
+    pause = f", except for DISK_MIN_FREE_BYTES ({size(min_free)}), and the crawl will pause"
+    text = f"The disk will be full{pause if min_free else ''} {when}, if {basis}."
     if filled > 2 * grown:
-        text += _OTHERS.format(size(filled - grown), size(filled))
+        text += _OTHERS.format(size(filled), size(filled - grown))
     return text, is_near or full_in < DAY
 
 
