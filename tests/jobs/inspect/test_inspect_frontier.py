@@ -36,6 +36,7 @@ from webcrawl.errors import DiskError, FatalError
 from webcrawl.frontier import ASIDE, Entry, encode
 from webcrawl.jobs.inspect.answers import answer_about
 from webcrawl.jobs.inspect.explanation import AsOf
+from webcrawl.jobs.inspect.host_state import HostReport
 from webcrawl.jobs.inspect.job_view import ask
 from webcrawl.jobs.inspect.overview import (
     HostRow,
@@ -47,6 +48,7 @@ from webcrawl.jobs.inspect.overview import (
     parked_hosts,
 )
 from webcrawl.jobs.inspect.seeds_file import export
+from webcrawl.jobs.inspect.why_text import host_text
 from webcrawl.revisit.history import History, encode_history
 from webcrawl.simweb import preset, start_in_process
 
@@ -351,6 +353,14 @@ def test_a_host_that_is_excluded_is_not_ready(stored, tmp_path):
             f"; it will be given up, because it is excluded by {rule}."
         )
         assert f"host  {host}: excluded: {rule}; " in told.text
+
+
+def test_an_excluded_host_is_not_in_process_since_a_time():
+    """Although its URLs are being given up."""
+    host = HostReport("a.test", "excluded", because="a rule", contact_since=1e9)
+    assert host_text(host, 2e9) == (
+        "a.test: excluded: a rule; 0 URLs in its queue at the checkpoint, 0 downloads"
+    )
 
 
 def test_a_host_that_was_never_reached_is_known_by_its_failures(stored):

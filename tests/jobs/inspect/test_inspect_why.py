@@ -256,8 +256,8 @@ def test_an_unreachable_robots_txt_allows_nothing(crawled):
         HostRecord("a.test", took=[1.0, 3.0], slowed=2),
         0.0,
         (
-            "pause after a request; its last requests took 2 s on average, 4 times as long because "
-            "of challenges and logins"
+            "pause after a request, 4 times as long because of challenges and logins; its last "
+            "requests took 2 s on average"
         ),
     ),
     (

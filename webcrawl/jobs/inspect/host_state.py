@@ -183,10 +183,10 @@ def _pause_reason(
     if crawl_delay and times.min_rest >= crawl_delay:
         return f"Crawl-delay {crawl_delay:g}"
     text = "pause after a request"
-    if record.took:
-        text += f"; its last requests took {sum(record.took) / len(record.took):.3g} s on average"
     if record.slowed:
         text += f", {1 << record.slowed} times as long because of challenges and logins"
+    if record.took:
+        text += f"; its last requests took {sum(record.took) / len(record.took):.3g} s on average"
     return text
 
 

@@ -111,7 +111,7 @@ def find_outcomes(jobdir: Path, *, form: str) -> Iterator[OutcomeLine]:
 def find_outcomes_of_host(jobdir: Path, host: str) -> Iterator[OutcomeLine]:
     """Yield the log lines of all URLs of *host*. Reads the log twice."""
     for scheme in ("http", "https"):
-        for line in _lines_with(jobdir, f'"url":"{scheme}://{host}'.encode("ascii")):
+        for line in _lines_with(jobdir, f'"url":"{scheme}://{host}'.encode()):
             if host_of(line.url) == host:
                 yield line
 

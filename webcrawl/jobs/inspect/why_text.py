@@ -211,7 +211,7 @@ def host_text(host: HostReport, now: float) -> str:
     """Describe the state of *host* in words; *now* is in epoch seconds."""
     until = host.ready_at if host.state == HostState.PAUSED else 0.0
     text = f"{host.name}: {State(host.state, host.because, until).in_words(moment(until, now))}"
-    if host.contact_since:
+    if host.state == HostState.IN_PROCESS:
         text += f" since {moment(host.contact_since, now)}"
     text += f"; {counted(host.waiting, 'URL')} in its queue at the checkpoint"
     text += f", {counted(host.pages, 'download')}"

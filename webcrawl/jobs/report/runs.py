@@ -108,7 +108,7 @@ def cut_off_alarms(jobdirs: Sequence[Path], *, now: float) -> list[str]:
     alarms = []
     for jobdir in jobdirs:
         runs = runs_of(jobdir)[-2:]
-        if len(runs) == 2 and not runs[0].end and now - runs[1].start < DAY:
+        if runs[1:] and not runs[0].end and now - runs[1].start < DAY:
             _, ended, why = _end_of(jobdir, runs, 0, now=now)
             alarms.append(
                 f"The run before this one was cut off {ended} UTC ({why}): see {_CUT_OFF}"
