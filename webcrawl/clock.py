@@ -3,7 +3,8 @@
 ``now`` is the clock of this process. It reads the system clock once, when the process starts, and
 then adds the time since boot, which nothing can set. So when the system clock is set, no pause ends
 early and none takes longer. A shard has a ``Clock`` of its own for what it stores. That clock
-continues from the previous process's (crawl/shard/shard.py) until the machine reboots.
+continues from the previous process's (crawl/shard/shard.py). If the machine has rebooted, it is set
+by the system clock again, but never to a time before the last checkpoint.
 
 Components are given their clock. ``wall_time`` is for dates that people and archives read, not for
 comparisons. A rehearsal has its own time (``take_from``). A test ensures that the package gets the
@@ -66,7 +67,7 @@ class Clock:
         return self._boot() + self.offset
 
     def continue_from(self, offset: float) -> None:
-        """Continue the clock of an earlier process of this boot, which saved *offset*."""
+        """Add *offset* to the time since boot from now on, as an earlier process did."""
         self.offset = offset
 
 

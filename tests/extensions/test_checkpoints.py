@@ -79,7 +79,7 @@ def test_checkpoints_are_made_during_the_crawl_and_at_its_end(web, jobdir):
         },
     }
     # Epoch seconds at which the clock that goes on evenly began.
-    assert 0 < of_shard.pop("clock_offset") < time.time()
+    assert 0 < of_shard.pop("clock_offset") < of_shard.pop("clock") < time.time()
     assert of_shard == {"politeness_key": "host", "knows_domains": False}
     for state in (jobdir, jobdir / "shards/00"):
         assert len(list(state.glob("manifest-*.json"))) == 1

@@ -7,14 +7,15 @@ from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
 from text_tables import cases, each
 
-from webcrawl.clock import since_boot
+from webcrawl.clock import _Source, since_boot
 from webcrawl.crawl.builder import ProcessBuilder
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource, SeedFacts
 from webcrawl.crawl.shard.shard import content_of, encode_note
 from webcrawl.errors import FatalError
-from webcrawl.frontier import Entry, decode, encode
+from webcrawl.frontier import Entry, Supply, decode, encode
 from webcrawl.hive.bus.outbox import Outbox
 from webcrawl.hosts.budgets import depths as depths_module
+from webcrawl.hosts.records import HostRecord
 from webcrawl.spiders.web import WebSpider
 from webcrawl.storage.record_log import NewerFormatError
 from webcrawl.urls import Link
@@ -137,6 +138,30 @@ def test_hosts_rest_from_the_start_of_a_machine_that_went_down(tmp_path):
     state = opened(tmp_path, POLITENESS_MAX_DELAY=longest)
     assert state.shards.find_held(0).frontier.acquire() is not None
     close(state)
+
+
+@each("set_by", -86_400.0, 86_400.0)
+def test_the_clock_of_a_shard_does_not_go_back_after_a_reboot(tmp_path, monkeypatch, set_by):
+    rest = 1000.0
+    state = opened(tmp_path)
+    (shard,) = state.shards
+    resting = Entry("http://a.test:81/", "a.test")
+    shard.hosts.records.put(HostRecord("http://a.test:81", ready_at=shard.clock() + rest))
+    saved_at = shard.clock()
+    close(state, publish=True)
+    monkeypatch.setattr(_Source, "wall", staticmethod(lambda: time.time() + set_by))
+    for boot in ("another", "another", "third"):
+        state = opened(tmp_path, boot=boot)
+        (shard,) = state.shards
+        passed = shard.clock() - saved_at
+        assert max(set_by, 0.0) <= passed < max(set_by, 0.0) + 2 * rest
+        origins = shard.hosts.budgets.origins
+        assert origins.stop(resting) == (passed < rest)
+        if passed < rest:
+            shard.clock.offset += rest
+            assert origins.advance(Supply.NOW)
+        assert not origins.stop(resting)
+        close(state, publish=True)
 
 
 def test_a_batch_is_divided_by_the_shards_of_its_hosts():

@@ -13,7 +13,7 @@ published state, and the parts' own logs, which are replayed from it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -203,6 +203,8 @@ class StateDirectory:
         self.is_dropped = False
         #: Facts in the current manifest, for people and for resuming; copied to the next one.
         self.facts: Mapping[str, Any] = {}
+        #: Returns facts that are new in each manifest, when its snapshots are taken.
+        self.present_facts: Callable[[], Mapping[str, Any]] = dict
         #: Whether the machine may have gone down since the current state was saved, or another
         #: machine has saved it. Data that was written but not fsynced may be lost, so an entry in
         #: the logs does not prove that a page is finished.
@@ -277,7 +279,8 @@ class StateDirectory:
             saved = part.snapshot()
             snapshots[name] = _split(saved) if isinstance(saved, bytes) else saved
             self._unsynced += part.written()
-        return PreparedState(snapshots, list(self._unsynced), self.facts)
+        facts = {**self.facts, **self.present_facts()}
+        return PreparedState(snapshots, list(self._unsynced), facts)
 
     def write(self, prepared: PreparedState) -> None:
         """Write all of *prepared* except the manifest, and fsync it. Blocks."""

@@ -357,9 +357,7 @@ class Shard:
                 "known: continue with that, or choose another JOBDIR."
             )
 
-        if "clock_offset" in state.facts and not state.rebooted:
-            self.clock.continue_from(state.facts["clock_offset"])
-
+        self._continue_clock(state)
         self.hosts.records.open()
         for name, table in self._tables._asdict().items():
             table.open(state.saved_snapshot(name))
@@ -387,6 +385,21 @@ class Shard:
             "clock_offset": self.clock.offset,
             "knows_domains": self.settings.is_limited,
         }
+        state.present_facts = lambda: {"clock": self.clock()}
+
+    def _continue_clock(self, state: StateDirectory) -> None:
+        """Continue the clock of the process that saved *state*.
+
+        After a reboot it starts with the system clock again, but not before the time of *state*. If
+        it went back, ports would rest longer, hosts would be given up for longer, and visits would
+        be late, by as much as the system clock was set back.
+        """
+        offset = self.clock.offset
+        if state.rebooted:
+            offset += max(state.facts.get("clock", 0.0) - self.clock(), 0.0)
+        else:
+            offset = state.facts.get("clock_offset", offset)
+        self.clock.continue_from(offset)
 
     def _commit_again(self, note: bytes) -> None:
         """Mark a page's content as seen. *note* is from the done log since the last checkpoint."""
