@@ -1,6 +1,7 @@
 """What becomes of a URL whose lease comes back."""
 
 import errno
+import os
 from types import SimpleNamespace
 
 from frontier_rig import POLICY, entry
@@ -18,6 +19,7 @@ from webcrawl.frontier import Entry
 from webcrawl.frontier.admission import Gate
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.net.outcomes import ConnectionLostError, ConnectRefusedError, HostNotFoundError
+from webcrawl.storage.record_log import read_records
 
 
 def test_a_fetch_is_counted_when_it_begins_and_its_bytes_at_the_end(new_desk):
@@ -286,6 +288,23 @@ def test_a_request_with_the_meta_of_another_ends_no_lease(desk):
     assert len(desk.frontier.leases) == 0
     desk.completion.done(request)
     assert desk.stop.has_begun is False
+
+
+@each("writes", 0, 1)
+def test_a_process_killed_during_a_retry_leaves_one_of_both_tries(desk, writes):
+    desk.frontier.requeue(entry("a.test", 0))
+    request = desk.next()
+    log = desk.frontier.parts.log.path / f"{desk.frontier.parts.log.number:08d}.log"
+    ends = [end for end, _ in read_records(log)]
+    desk.end(request, page(503))
+    later = [end for end, _ in read_records(log)][len(ends) :]
+    os.truncate(log, [ends[-1], *later][writes])
+    desk.crash()
+    desk.wait(120)
+    assert attempts_of(desk.answer(page())) == writes
+    desk.wait(120)
+    assert desk.next() is None
+    assert desk.is_empty
 
 
 def test_a_log_that_cannot_be_written_ends_the_crawl(desk, tmp_path):

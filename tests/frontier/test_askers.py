@@ -121,9 +121,9 @@ def test_a_restart_forgets_subresources_but_no_rest_and_no_page(rig):
     rig.fetch(first)
     until = rig.ready_at()
     lease = rig.next()
-    rig.requeue(entry(HOST, 1000), is_retry=True)
-    rig.requeue(part("evil.test/0", "again"), is_retry=True)
-    rig.fetch(lease)
+    rig.requeue(entry(HOST, 1000))
+    rig.release(lease.entry.host, took=0.1)
+    rig.retry(lease, part("evil.test/0", "again"))
     rig.crash()
     assert rig.ready_at() >= until
     ask(rig, "evil.test", 1, 5)

@@ -1,9 +1,11 @@
 """Tests of the frontier after crashes and power failures, and with every file cut anywhere."""
 
+import random
 from collections import Counter
 
 import msgspec
 import pytest
+from disk import file_size_limit
 from frontier_rig import POLICY, entry, urls_of
 from strategies import some_of
 from text_tables import each
@@ -218,14 +220,32 @@ def test_a_retry_is_queued_once_even_if_its_first_try_is_unknown(rig, is_trusted
     rig.publish()
     for attempts in (1, 2):
         lease = rig.next()
-        rig.requeue(msgspec.structs.replace(lease.entry, attempts=attempts), is_retry=True)
-        rig.fetch(lease)
+        rig.release(lease.entry.host)
+        rig.retry(lease, msgspec.structs.replace(lease.entry, attempts=attempts))
     rig.requeue(entry("c.test", 1))
     for _ in range(2):
         rig.kill()
         rig.start(trust_done=is_trusted)
         is_trusted = True
     assert sorted(found.host for found in rig.drain()) == ["a.test", "b.test", "c.test"]
+
+
+def test_a_retry_is_queued_once_even_if_its_queue_cannot_be_written(small, rig):
+    rig.push(entry("a.test", 1))
+    lease = rig.next()
+    # Three stay in memory, and the third of the others has them written.
+    rng = random.Random(1)  # its bytes cannot be compressed
+    for _ in range(5):
+        rig.push(msgspec.structs.replace(entry("b.test", 1), extra=rng.randbytes(9000)))
+    rig.publish()
+    again = msgspec.structs.replace(lease.entry, attempts=1)
+    with file_size_limit(9000), pytest.raises(OSError, match="File too large"):
+        rig.retry(lease, again)
+    rig.release("a.test")
+    for happens in (lambda: None, rig.publish, rig.crash):
+        happens()
+        assert (len(rig.frontier), len(rig.leases)) == (6, 0)
+    assert again in rig.drain()
 
 
 @each("more", 1, 0)

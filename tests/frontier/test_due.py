@@ -1,8 +1,11 @@
 """Tests of entries due at a time: never early, never later than promised, in few queues."""
 
+import random
 from collections import Counter
 from itertools import pairwise
 
+import pytest
+from disk import file_size_limit
 from frontier_rig import entry
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,6 +121,22 @@ def test_a_visit_that_was_finished_is_not_visited_again_after_kill_9(rig, clock)
     let_all_in(rig)
     clock.advance(60)
     assert [one.entry for one in iter(rig.acquire, None)] == [again]
+
+
+def test_a_visit_is_set_aside_once_even_if_its_queue_cannot_be_written(rig, clock):
+    # Sixteen stay in memory, and the sixteenth of the others has them written.
+    rng = random.Random(1)  # its bytes cannot be compressed
+    for _ in range(31):
+        rig.postpone(replace(entry("b.test"), history=rng.randbytes(1000)), clock() + HOUR)
+    rig.push(entry("a.test"))
+    rig.publish()
+    lease = rig.next()
+    with file_size_limit(9000), pytest.raises(OSError, match="File too large"):
+        rig.finish(lease, due=(visit("a.test"), clock() + HOUR))
+    rig.release("a.test")
+    for happens in (lambda: None, rig.publish, rig.crash):
+        happens()
+        assert (len(rig.due), len(rig.frontier), len(rig.leases)) == (32, 0, 0)
 
 
 def test_readers_see_what_became_due_since_the_checkpoint(rig, clock):

@@ -64,8 +64,7 @@ def test_the_view_has_what_a_restart_hands_out(rig_of, seed, trust_done, monkeyp
                 rig.finish(leases.pop(rng.randrange(len(leases))))
             case 5 if leases:
                 lease = leases.pop()
-                rig.requeue(msgspec.structs.replace(lease.entry, attempts=1))
-                rig.finish(lease)
+                rig.retry(lease, msgspec.structs.replace(lease.entry, attempts=1))
             case 6 if leases:
                 rig.put_back(leases.pop())
             case 7 if rng.random() < 0.3:

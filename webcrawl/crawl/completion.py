@@ -226,10 +226,9 @@ class Completion:
             case Way.RETRY:
                 if next_entry is None or fetch is None:
                     raise ValueError(f"{entry.url}: nothing to retry")
-                shard.frontier.requeue(next_entry, is_retry=True)
                 # The response counts, but the URL has no outcome yet.
                 result = Result("", fetch.received_bytes, fetch.page.is_duplicate)
-                self._finish(lease, fetch, Finish(result))
+                self._finish(lease, fetch, Finish(result, retry=next_entry))
             case Way.PUT_BACK:
                 # An entry of another shard cannot go before this one: their queues are separate.
                 if next_entry is not None and self._shards.find(next_entry.url) is not shard:
@@ -245,7 +244,7 @@ class Completion:
             task.note_end(lease, way, why)
 
     def _finish(self, lease: Lease[Shard], fetch: Fetch | None, finish: Finish) -> None:
-        """Finish the URL of *lease* in its shard, after the last contact *fetch*.
+        """Finish the entry of *lease* in its shard, after the last contact *fetch*.
 
         The document then counts as seen, unless it could not be processed.
         """
@@ -254,7 +253,7 @@ class Completion:
             if fetch.page.state >= PageState.FAILED:
                 self._discard_claim(fetch)  # this sets the claim to 0
             content = fetch.page.claim
-        lease.shard.finish(lease, content=content, result=finish.result, due=finish.due)
+        lease.shard.finish(lease, content=content, **finish._asdict())
 
     def _undo_page(self, fetch: Fetch) -> None:
         """Undo the effects of the page of *fetch*, whose URL is fetched again later."""

@@ -11,7 +11,7 @@ msgpack array of the records of one write::
     contact  := [1, host, at, min_rest]
     release  := [6, host, ready_at, min_rest, is_contact]
     finish   := [3, key, note, outcome, received, is_duplicate, visit]
-    requeue  := [4, encoded entry, "", is_retry]
+    requeue  := [4, encoded entry, "", is_retry]         a retry with the finish of the try before
     distrust := [5]
     due      := [7, encoded entry, at]                   with the finish of the visit before
 
@@ -101,8 +101,8 @@ class Finish(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
 class Requeue(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
     """Record of an encoded entry that was pushed and will not be submitted again.
 
-    With *is_retry* the entry replaces another one, whose finish record follows. If that record is
-    void, so is this one.
+    With *is_retry* the entry replaces another one, whose finish record is in the same write. If
+    that record is void, so is this one.
     """
 
     data: bytes

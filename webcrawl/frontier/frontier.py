@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from webcrawl.frontier.contacts import Contacts
-from webcrawl.frontier.done_log import Distrust, Requeue
+from webcrawl.frontier.done_log import NOTHING, Distrust, Requeue, Result
 from webcrawl.frontier.entry import SUBRESOURCE, Entry, decode, encode, is_visit
 from webcrawl.frontier.leases import Lease
 from webcrawl.frontier.parts import FrontierParts
@@ -87,30 +87,39 @@ class Frontier:
         self.front.push(entries)
         self.contacts.on_change()
 
-    def requeue(
-        self, entry: Entry, *, ahead: bool = False, is_retry: bool = False, ended: str = ""
-    ) -> None:
+    def requeue(self, entry: Entry, *, ahead: bool = False, ended: str = "") -> None:
         """Add *entry*, which the caller will not submit again, and journal it in one write.
 
-        With *ahead* it becomes the next entry of its host, at least until a restart. *is_retry*
-        means that it replaces the entry of a lease that is finished next. If the machine goes down,
-        it is lost together with that finish. *ended* is the outcome with which its URL had ended;
-        that outcome is no longer counted. A subresource is not journaled: after a restart, the
-        caller requeues those that are still needed.
+        With *ahead* it becomes the next entry of its host, at least until a restart. *ended* is the
+        outcome with which its URL had ended; that outcome is no longer counted. A subresource is
+        not journaled: after a restart, the caller requeues those that are still needed.
         """
+        if records := _requeue_records(entry):
+            self._log.write(*records)
+        if ended:
+            self.counts.uncount_outcome(ended)
+        self._add_requeued(entry, ahead=ahead)
+
+    def retry(
+        self, lease: Lease[Any], entry: Entry, *, note: bytes = b"", result: Result = NOTHING
+    ) -> None:
+        """Finish *lease* and requeue *entry*, which replaces its entry, in one write.
+
+        So neither a crash nor a full disk leaves both entries. If the machine goes down, *entry* is
+        lost together with the finish. For *note*, *result* and errors see ``LeaseTable.finish``.
+        """
+        self.leases.finish(lease, *_requeue_records(entry, is_retry=True), note=note, result=result)
+        self._add_requeued(entry)
+
+    def _add_requeued(self, entry: Entry, *, ahead: bool = False) -> None:
+        """Add *entry*, which was journaled, to the queues."""
         self.counts.requeued += 1
         if entry.kind == SUBRESOURCE:
             self.back.push_subresource(entry)
-            self.contacts.on_change()
-            return
-        data = encode(entry)
-        self._log.write(Requeue(data, is_retry=is_retry))
-        if ended:
-            self.counts.uncount_outcome(ended)
-        if ahead:
+        elif ahead:
             self.back.push_front(entry)
         else:
-            self.front.push([data])
+            self.front.push([encode(entry)])
         self.contacts.on_change()
 
     def refill(self, limit: int) -> int:
@@ -276,3 +285,8 @@ class Frontier:
     def close(self) -> None:
         """Close the done log. No snapshot is written; a restart replays the log."""
         self._log.close()
+
+
+def _requeue_records(entry: Entry, *, is_retry: bool = False) -> list[Requeue]:
+    """Return the records that journal *entry*: none for a subresource."""
+    return [] if entry.kind == SUBRESOURCE else [Requeue(encode(entry), is_retry=is_retry)]

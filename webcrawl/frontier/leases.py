@@ -80,7 +80,7 @@ class LeaseTable:
     def finish(
         self,
         lease: Lease[Any],
-        *,
+        *other_records: Record,
         note: bytes = b"",
         result: Result = NOTHING,
         due: tuple[Entry, float] | None = None,
@@ -88,18 +88,21 @@ class LeaseTable:
         """Record in one write that the entry of *lease* is finished and is never handed out again.
 
         *note* is passed to ``on_done`` if a restart has to replay this. *result* is counted. *due*
-        is the entry of the next visit and when it is due, epoch seconds.
+        is the entry of the next visit and when it is due, epoch seconds. *other_records* are part
+        of the write.
 
-        Raises LookupError if the lease is not held: it was finished, put back or has expired.
+        Raises LookupError if the lease is not held: it was finished, put back or has expired. The
+        lease is still held after an OSError of that write, but not after one of the due queue,
+        which has the next visit then.
         """
         self._check_held(lease)
-        record = Finish(key(lease.entry), note, *result)
-        if due is None:
-            self._parts.log.write(record)
-        else:
-            self.postpone(*due, record)
+        finish = Finish(key(lease.entry), note, *result)
+        visits = [] if due is None else [Due(encode(due[0]), due[1])]
+        self._parts.log.write(finish, *other_records, *visits)
         del self._entries[lease.id]
-        self._parts.counts.count_end(record)
+        self._parts.counts.count_end(finish)
+        for visit in visits:
+            self._parts.due.push(visit.data, visit.at)
 
     def finish_unleased(self, entries: Sequence[Entry], result: Result) -> None:
         """Record in one write that *entries*, which are in no queue, are finished with *result*."""
@@ -108,13 +111,10 @@ class LeaseTable:
         for record in records:
             self._parts.counts.count_end(record)
 
-    def postpone(self, entry: Entry, at: float, *other_records: Record) -> None:
-        """Set *entry* aside until *at*, epoch seconds.
-
-        This and *other_records* are journaled in one write.
-        """
+    def postpone(self, entry: Entry, at: float) -> None:
+        """Set *entry*, which is in no queue, aside until *at*, epoch seconds. Makes one write."""
         data = encode(entry)
-        self._parts.log.write(*other_records, Due(data, at))
+        self._parts.log.write(Due(data, at))
         self._parts.due.push(data, at)
 
     def put_back(self, lease: Lease[Any], *, behind: Entry | None = None) -> None:

@@ -413,13 +413,18 @@ class Shard:
         content: int,
         result: Result = NOTHING,
         due: tuple[Entry, float] | None = None,
+        retry: Entry | None = None,
     ) -> None:
-        """Finish the URL of *lease*.
+        """Finish the URL of *lease*, or only this try if the entry *retry* replaces its entry.
 
         *content* is the fingerprint of its document, which now counts as seen; 0 if there is none.
-        For *result* and *due* see ``LeaseTable.finish``.
+        For *result* and *due* see ``LeaseTable.finish``. A URL that is retried has no *due*.
         """
-        self.frontier.leases.finish(lease, note=encode_note(content), result=result, due=due)
+        note = encode_note(content)
+        if retry is None:
+            self.frontier.leases.finish(lease, note=note, result=result, due=due)
+        else:
+            self.frontier.retry(lease, retry, note=note, result=result)
         if content:
             self.content.commit(content)
 

@@ -53,10 +53,14 @@ class Ending(NamedTuple):
 
 
 class Finish(NamedTuple):
-    """What the frontier has to know of a finished URL: its result, and the next visit if any."""
+    """What the frontier has to know of a finished entry: its result, and its successor if any.
+
+    *due* is the next visit, and *retry* the next try of a URL that is not finished yet.
+    """
 
     result: Result
     due: tuple[Entry, float] | None = None
+    retry: Entry | None = None
 
 
 class Task:
