@@ -116,6 +116,7 @@ class ProcessFaults:
             *self.episodes(host.name, HOST_FAULTS),
             *self.episodes(f"name of {host.name}", NAME_FAULTS),
             *self.episodes(host.address, ADDRESS_FAULTS),
+            *self.episodes(DNS[0], ADDRESS_FAULTS),
             *self.episodes("network", NETWORK_FAULTS),
             *self.bans,
         ]
