@@ -60,7 +60,7 @@ DAY = 86_400.0
 DAYS = 90.0
 # Those of a whole crawl: its rig keeps all files open that were ever synced.
 CRAWL_DAYS = 60.0
-AGENT = "webcrawl/0.4"
+AGENT = "webcrawl/0.5"
 EQUAL = "equal visits"
 # The days between two visits of a page, by the share of one visit a day.
 BUDGETS = {10: 10.0, 30: 10 / 3, 100: 1.0}

@@ -49,4 +49,4 @@ if possessive_match is None or possessive_match.group() != "ac":
     )
     sys.exit(2)
 
-__version__ = "0.4"
+__version__ = "0.5"

@@ -28,7 +28,7 @@ from web_truth import allowed_urls
 import webcrawl
 
 DATA = ROOT / "tests" / "data"
-VERSIONS = ("1404b57", "0.2", "0.3", "0.4", "65b8699f")
+VERSIONS = ("1404b57", "0.2", "0.3", "0.4", "0.5", "65b8699f")
 # Dotted paths that its settings, documents and jobs name.
 PATHS = """
 webcrawl.items.Page webcrawl.signals.checkpoint
@@ -87,7 +87,9 @@ def judge(web, directory, *, ignored=()):
 
 
 @each(
-    "name", "1404b57/links", long=("0.3/web", "1404b57/web", "0.2/web", "0.4/web", "65b8699f/web")
+    "name",
+    "1404b57/links",
+    long=("0.3/web", "1404b57/web", "0.2/web", "0.4/web", "0.5/web", "65b8699f/web"),
 )
 def test_a_killed_job_goes_on(old, name):
     with simulated(old / name, **WORLD) as web:

@@ -21,7 +21,7 @@ REVISIT = {
     "REVISIT_FIRST_SECS": "1d",
     "REVISIT_POLICY": "webcrawl.revisit.policies.Adaptive",
 }
-AGENT = "webcrawl/0.4"
+AGENT = "webcrawl/0.5"
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def test_rights_are_the_same_in_dataset_delta_warc_and_log(train):
         rights = train.outcomes[url].rights
         assert stored[url].rights == rights
         assert rights.purpose == "train"
-        assert rights.agent == "webcrawl-train/0.4 (train; +https://example.org/crawler)"
+        assert rights.agent == "webcrawl-train/0.5 (train; +https://example.org/crawler)"
         robots = rights.statements[0]
         assert robots.source == "robots.txt"
         asked = asked_at["/".join([*url.split("/")[:3], "robots.txt"])]

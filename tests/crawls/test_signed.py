@@ -62,7 +62,7 @@ def judge(web, said):
     assert web.verifier.passed == len(https) < len(hits)
     assert {200, 301} <= {hit.status for hit in https}
     assert {is_robots(hit) for hit in https} == {True, False}
-    assert {hit.agent for hit in hits} == {"webcrawl-search/0.4 (search)"}
+    assert {hit.agent for hit in hits} == {"webcrawl-search/0.5 (search)"}
 
     assert warm.scrapy("report", web.job).returncode == 0
     assert (web.job / "report.html").exists()

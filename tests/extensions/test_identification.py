@@ -29,19 +29,19 @@ EXTENSIONS = {"webcrawl.extensions.identification.Identification": 0}
 
 def crawler_with(spider=None, **settings):
     return get_crawler(
-        spider, settings_dict={"USER_AGENT": "webcrawl/0.4", "EXTENSIONS": EXTENSIONS, **settings}
+        spider, settings_dict={"USER_AGENT": "webcrawl/0.5", "EXTENSIONS": EXTENSIONS, **settings}
     )
 
 
 @cases(
     "agent contact sent",
     """
-        webcrawl/0.4 |      | webcrawl/0.4
-        webcrawl/0.4 | PAGE | webcrawl/0.4 (+https://example.org/crawler)
-        webcrawl/0.4 | MAIL | webcrawl/0.4 (+crawl-ops@example.org)
+        webcrawl/0.5 |      | webcrawl/0.5
+        webcrawl/0.5 | PAGE | webcrawl/0.5 (+https://example.org/crawler)
+        webcrawl/0.5 | MAIL | webcrawl/0.5 (+crawl-ops@example.org)
         Mozilla/5.0 (compatible; ours/2) | PAGE
         | Mozilla/5.0 (compatible; ours/2) (+https://example.org/crawler)
-        ""           | PAGE | webcrawl/0.4 (+https://example.org/crawler)
+        ""           | PAGE | webcrawl/0.5 (+https://example.org/crawler)
         ""           | ""   | ""
         # Who has said it already is left alone.
         ours/2 (see https://example.org/crawler) | PAGE
@@ -98,7 +98,7 @@ def test_a_contact_without_page_or_address_is_a_sentence(contact):
 @each("contact", "HTTP://example.org", "http://[::1]:80/?a=b&c#d", "a+b@c.d.e")
 def test_unusual_contacts_are_contacts(contact):
     settings = crawler_with(CRAWLER_CONTACT=contact).settings
-    assert settings["USER_AGENT"] == f"webcrawl/0.4 (+{contact})"
+    assert settings["USER_AGENT"] == f"webcrawl/0.5 (+{contact})"
 
 
 @each("agent", "a/1\r\nX: y", "a/1\x00", "bücher/1")
@@ -201,5 +201,5 @@ async def test_a_mail_address_is_sent_as_from_and_pages_only_for_us_are_heeded(t
     assert {head.split()[1] for head in server.heads} == {b"/robots.txt", b"/", b"/public"}
     for head in server.heads:
         lines = head.lower().split(b"\r\n")
-        assert b"user-agent: webcrawl/0.4 (+crawl-ops@example.org)" in lines
+        assert b"user-agent: webcrawl/0.5 (+crawl-ops@example.org)" in lines
         assert b"from: crawl-ops@example.org" in lines

@@ -14,20 +14,20 @@ def settings_of(text):
     """The settings in *text*, such as "PURPOSE=search, CONTACT=bot@a.test"."""
     given = dict(part.split("=", 1) for part in filter(None, text.split(", ")))
     named = {next(name for name in NAMES if name.endswith(key)): given[key] for key in given}
-    return Settings({"USER_AGENT": "webcrawl/0.4", **named})
+    return Settings({"USER_AGENT": "webcrawl/0.5", **named})
 
 
 @each(
     "given agent tokens",
     *table("""
-        PURPOSE= | webcrawl/0.4 | webcrawl
-        PURPOSE=search | webcrawl-search/0.4 (search) | webcrawl-search webcrawl
-        PURPOSE=train, CONTACT=bot@a.test | webcrawl-train/0.4 (train; +bot@a.test)
+        PURPOSE= | webcrawl/0.5 | webcrawl
+        PURPOSE=search | webcrawl-search/0.5 (search) | webcrawl-search webcrawl
+        PURPOSE=train, CONTACT=bot@a.test | webcrawl-train/0.5 (train; +bot@a.test)
             | webcrawl-train webcrawl
-        USER_AGENT=, PURPOSE=agent | webcrawl-agent/0.4 (agent) | webcrawl-agent webcrawl
-        NAME=my_bot | my_bot/0.4 | my_bot
-        NAME=MyBot, PURPOSE=archive | MyBot/0.4 (archive) | MyBot-archive MyBot
-        NAME=my-Archive, PURPOSE=archive | my-Archive/0.4 (archive) | my-archive my
+        USER_AGENT=, PURPOSE=agent | webcrawl-agent/0.5 (agent) | webcrawl-agent webcrawl
+        NAME=my_bot | my_bot/0.5 | my_bot
+        NAME=MyBot, PURPOSE=archive | MyBot/0.5 (archive) | MyBot-archive MyBot
+        NAME=my-Archive, PURPOSE=archive | my-Archive/0.5 (archive) | my-archive my
         USER_AGENT=ours/2, PURPOSE=search | ours/2 (search) | ours-search ours
         USER_AGENT=ours/2 (+a@a.test), PURPOSE=search, CONTACT=a@a.test
             | ours/2 (+a@a.test) (search) | ours-search ours
@@ -36,7 +36,7 @@ def settings_of(text):
         USER_AGENT=research/2, PURPOSE=search | research/2 (search) | research-search research
         USER_AGENT=Mozilla/5.0 (compatible; Ours/1), PURPOSE=search, NAME=ours
             | Mozilla/5.0 (compatible; Ours/1) (search) | ours-search ours
-        TXT_USER_AGENT=other, PURPOSE=search | webcrawl-search/0.4 (search) | other-search other
+        TXT_USER_AGENT=other, PURPOSE=search | webcrawl-search/0.5 (search) | other-search other
         USER_AGENT=Mozilla/5.0 (compatible; WebCrawl/1.0; x) | | WebCrawl
         USER_AGENT=My-Bot_x 1.0 | My-Bot_x 1.0 | My-Bot_x
         USER_AGENT=other/1, TXT_USER_AGENT=webcrawl | other/1 | webcrawl

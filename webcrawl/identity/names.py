@@ -45,7 +45,7 @@ def user_agent_of(settings: BaseSettings) -> str:
     it changes nothing. Raises FatalError if the agent cannot be sent in a header.
 
     >>> user_agent_of({"CRAWL_PURPOSE": "search", "CRAWLER_CONTACT": "bot@a.test"})
-    'webcrawl-search/0.4 (search; +bot@a.test)'
+    'webcrawl-search/0.5 (search; +bot@a.test)'
     """
     contact = contact_of(settings)
     purpose = purpose_of(settings)
