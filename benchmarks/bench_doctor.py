@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
+from stats_lines import EXTENSION, NAME
 
 import webcrawl.spiders.web
 from webcrawl.crawl.figures.counts import Counts
@@ -57,7 +58,7 @@ USUAL = {
     "REPUTATION_BASE_PAGES": 0,
     "CLOSESPIDER_TIMEOUT": END_SECS,
     "CRAWLER_CONTACT": "https://example.org/crawler",
-    "EXTENSIONS": '{"webcrawl.extensions.disk_guard.DiskGuard": null}',
+    "EXTENSIONS": f'{{"webcrawl.extensions.disk_guard.DiskGuard": null, "{EXTENSION}": 0}}',
     "LOG_LEVEL": "WARNING",
     "MEMUSAGE_ENABLED": 0,
 }
@@ -200,7 +201,9 @@ WORLDS: dict[str, World] = {
     "only refusing ones left": World("refusals", web(60, 8, **SEEDS), net=Net(refusal="503", refusing=0.4)),
     # pauses and starts
     "paused by control": World("paused", FEW, paused_at=30),
-    "disk full": World("paused", FEW, {"EXTENSIONS": "{}", "DISK_MIN_FREE_BYTES": 10**18}),
+    "disk full": World(
+        "paused", FEW, {"EXTENSIONS": f'{{"{EXTENSION}": 0}}', "DISK_MIN_FREE_BYTES": 10**18}
+    ),
     "seeds after 70 s": World("starting", FEW, seeds_at=70),
     # one request at a time
     "slow answers": World("one_request_a_host", web(8, 400, **SEEDS), rest(0) | {"POLITENESS_DELAY_FACTOR": 0}, Net(latency=1)),
@@ -377,18 +380,21 @@ def crawled(name: str, directory: Path, net: Net, settings: dict[str, Any], time
     finally:
         if process is not None:
             process.stop()
-    history = job / "logs/stats.jsonl"
-    if not history.exists():
+    if not (job / NAME).exists():
         sys.exit(f"{name}: {done.stderr[-2000:]}")
-    return seen(history)
+    return seen(job)
 
 
-def seen(history: Path) -> Seen:
-    """What the lines of a crawl's statistics say."""
-    lines = [msgspec.json.decode(line) for line in history.read_bytes().splitlines()]
-    began = min(BEGAN, lines[0]["at"]) if lines[0]["at"] < BEGAN + 1000 else lines[0]["at"] - 7
-    told = [line for line in lines if "doctor" in line and line["at"] - began >= ASKED_SECS - 11]
-    pages = [(one["at"] - began, Counts.of(one).pages) for one in lines if "doctor" not in one]
+def seen(job: Path) -> Seen:
+    """What the diagnoses and the stats of a crawl say."""
+    diagnoses, stats = (
+        [msgspec.json.decode(line) for line in (job / name).read_bytes().splitlines()]
+        for name in ("logs/stats.jsonl", NAME)
+    )
+    first = min(line["at"] for line in (*diagnoses, *stats))
+    began = min(BEGAN, first) if first < BEGAN + 1000 else first - 7
+    told = [line for line in diagnoses if line["at"] - began >= ASKED_SECS - 11]
+    pages = [(one["at"] - began, Counts.of(one).pages) for one in stats]
     most = max([count for _, count in pages], default=0)
     rate = most / next((secs for secs, count in pages if count == most), 1.0)
     if not told:

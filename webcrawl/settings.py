@@ -153,7 +153,7 @@ CLOSESPIDER_FEW_HOSTS = 0
 CLOSESPIDER_FEW_HOSTS_SECS = 600.0
 # Seconds between two progress lines in the log; 0: none (Mercator: 10).
 STATISTICS_INTERVAL_SECS = 10.0
-# Seconds between two writes of JOBDIR/stats.json, and lines of its history; 0: only at the end.
+# Seconds between two writes of JOBDIR/stats.json; 0: only at the end.
 STATS_FILE_INTERVAL_SECS = 60.0
 # Port of /metrics, /live and /ready (drone i of `scrapy hive` uses METRICS_PORT + i), and the
 # address to serve them at. They need no password. 0: none.
@@ -334,7 +334,7 @@ WARC_REVISIT_MAX_BYTES = 2 << 30
 # CDXJ files, separated by commas. Their table takes 110 bytes for each document.
 WARC_DEDUP_FROM = ""
 # Also store the main text of each page, as a conversion record like those of Common Crawl's WET
-# files. The settings TEXT_EXTRACTOR and TEXT_MAX_CHARS apply.
+# files. TEXT_MAX_CHARS applies.
 WARC_TEXT = False
 # Who is crawling, and why: written to the first record of each file, with CRAWLER_CONTACT.
 WARC_OPERATOR = ""
@@ -344,10 +344,7 @@ WARC_DESCRIPTION = ""
 TEXT_DIR = ""
 TEXT_FORMAT = "parquet"
 TEXT_MAX_CHARS = 200_000
-# Deprecated, goes with 0.6. Library that extracts the main text of a page, also for SearchIndex:
-# resiliparse (3 ms of CPU), or trafilatura (13 ms).
-TEXT_EXTRACTOR = "resiliparse"
-# Also write the main text as Markdown, to the column markdown; needs TEXT_EXTRACTOR=resiliparse.
+# Also write the main text as Markdown, to the column markdown.
 TEXT_MARKDOWN = False
 # Replace email and public IP addresses in the text dataset.
 TEXT_REPLACE_ADDRESSES = False
@@ -487,9 +484,8 @@ HIVE_CACHE = "clock"
 # Where the drones of a hive publish their checkpoints: a directory that all of them can reach, or
 # the URL of a bucket. Empty: the directory HIVE.store next to JOBDIR, for drones on one machine.
 HIVE_STORE = ""
-# As in scrapy-redis, and redis+cluster://, redis+sentinel:// (hive/membership/connection.py).
-# Empty: REDIS_HOST, REDIS_PORT, REDIS_DB, or localhost. REDIS_PARAMS are further arguments for the
-# client.
+# As in scrapy-redis. Empty: REDIS_HOST, REDIS_PORT, REDIS_DB, or localhost. REDIS_PARAMS are
+# further arguments for the client.
 REDIS_URL = ""
 REDIS_PARAMS: dict[str, Any] = {}
 # Add URLs that are pushed to Redis to a crawl of one process; a hive always does.

@@ -48,14 +48,11 @@ OPTIONS = """
     replay --submit           | job
     replay --from             | count
     replay --output           | directory
-    report --price-per-hour   | price
     report --bundle           | output
     report --csv              | directory
     report --output           | output
     search --limit            | positive
     search --offset           | count
-    search --language         | text
-    search --host             | host
     simweb --hosts            | number
     simweb --seed             | number
     simweb --profile          | choice
@@ -86,7 +83,6 @@ WRONG = {
     "positive": ["0", *_COUNTS],
     "number": ["1.5", "many", ""],
     "port": ["-1", "65536", "http", ""],
-    "price": ["-1", "nan", "inf", "much"],
     "choice": ["other", ""],
     "assignment": ["nonsense", "hosts=many"],
     "input": _FILES,
@@ -173,7 +169,6 @@ WITHOUT_EFFECT = """
     frontier --export x --retry dns_failed      | use only one of
     frontier --due - --refetch all              | use only one of
     search x --jsonl --json                     | --json has no effect with --jsonl
-    report --price-per-hour 1 --json            | --price-per-hour is not for --json
 """
 # Options that have an effect in each use of their command; old names and those that say what a
 # drop or a deletion does are among them.
@@ -184,7 +179,7 @@ ALWAYS = """
     purge: --dry-run --host --list --url --with-aliases; queue-build: --json --queue --seeds;
     rehearse: --contacts --directory --seed; replay: --from --output --submit;
     report: --bundle --csv --json --output;
-    search: --explain --host --jsonl --language --limit --offset --rank;
+    search: --explain --jsonl --limit --offset --rank;
     simweb: --access-log --dns-port --hosts --http-port --https-port --profile --seconds --seed
     --seeds-file --world; urltrace: --json --popular; wacz: --output; why: --json
 """

@@ -187,7 +187,6 @@ LARM = '{"webcrawl.pipelines.larm.LarmPipeline":1}'
     URL_TRACE=/proc/none/trace | The URL trace cannot be written
     WARC_DEDUP_FROM=/proc/none | WARC_DEDUP_FROM: /proc/none is not a CDXJ file
     ITEM_PIPELINES=TEXT TEXT_FORMAT=xml | TEXT_FORMAT must be parquet or jsonl, not 'xml'
-    ITEM_PIPELINES=TEXT TEXT_EXTRACTOR=mine | must be resiliparse or trafilatura, not 'mine'
     ITEM_PIPELINES=TEXT TEXT_DIR=/proc/none/text | TEXT_DIR /proc/none/text cannot be used
     ITEM_PIPELINES=LARM LARM_DIR=/proc/none/larm | LARM_DIR /proc/none/larm cannot be used
     """,

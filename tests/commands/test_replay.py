@@ -116,7 +116,6 @@ def test_text_dataset_and_search_index_have_each_page_of_the_warc_files(crawled,
     options = given(
         *("text.TextDataset", "search_index.SearchIndex"),
         TEXT_DIR=tmp_path / "text",
-        TEXT_EXTRACTOR="trafilatura",
         SEARCH_DIR=tmp_path / "index",
     )
     done = replay(crawled, tmp_path, options=options)

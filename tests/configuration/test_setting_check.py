@@ -76,6 +76,7 @@ def test_settings_of_scrapy_redis_are_no_slips():
         LOG_FORMAT | %( | LOG_FORMAT is not valid:
         OUTPUT_STORE_OPTIONS | {"key": | OUTPUT_STORE_OPTIONS must be a dict.*Expecting
         URL_FILTERS | [1] | URL_FILTERS must be a dictionary \\(JSON\\), not '\\[1\\]'
+        TEXT_EXTRACTOR | trafilatura | was removed: leave it out: the text of pages is extracted by
         RETRY_POLICY | {} | RETRY_POLICY was removed: FRONTIER_RETRY_TIMES, .* scale the table
         FEEDS | {"x.zz": {"format": "zz"}} | FEEDS must give a format for x.zz, one of csv,
     """),
@@ -152,14 +153,6 @@ BUDGET_HOST_PAGES for a host
     """)
 
 
-def test_a_deprecated_extractor_gets_a_warning(caplog):
-    check_crawl(settings(TEXT_EXTRACTOR="trafilatura"))
-    (record,) = caplog.records
-    assert record.getMessage().startswith("TEXT_EXTRACTOR goes with 0.6. Leave it out")
-    check_crawl(settings(TEXT_EXTRACTOR="resiliparse"))
-    assert caplog.records == [record]
-
-
 _OTHERS_REFUSED = dict(
     table("""
     DNS_SERVERS                 | 127.0.0.1:80000
@@ -190,7 +183,6 @@ _OTHERS_REFUSED = dict(
     ROBOTSTXT_OBAY              | False
     SEEN_CACHE                  | nosuch
     SEEN_ELIMINATOR             | no.such
-    TEXT_EXTRACTOR              | nosuch
     TEXT_FORMAT                 | nosuch
     URL_EQUIVALENCES            | nosuch
     URL_HOST_RULES_FILE         | /no/such

@@ -12,7 +12,7 @@ from webcrawl.errors import FatalError
 # Settings whose default does not tell their type: they are read before a crawl starts, or have no
 # effect without the part that reads them. By the type.
 OTHERS = """
-    choice: SEEN_CACHE HIVE_CACHE RENDER RENDER_ENGINE RIGHTS_POLICY TEXT_FORMAT TEXT_EXTRACTOR
+    choice: SEEN_CACHE HIVE_CACHE RENDER RENDER_ENGINE RIGHTS_POLICY TEXT_FORMAT
     URL_SCOPE POLITENESS_PROFILE POLITENESS_KEY POLITENESS_LONG_CRAWL_DELAY CRAWL_PURPOSE
     CRAWLER_SIGNATURE_FORM
     number: SEEN_CACHE_SIZE SEEN_BUFFER_SIZE PAGE_MAX_BYTES NET_KEEPALIVE_CONNECTIONS

@@ -21,7 +21,7 @@ from webcrawl.control.control import Control
 from webcrawl.control.hive import HiveControl, send_to_hive
 from webcrawl.crawl.job.control_journal import Change, Journal, Request, encode, in_force
 from webcrawl.errors import UnreachableError
-from webcrawl.hive.membership.connection import client_of, close
+from webcrawl.hive.membership.connection import client_of
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.membership import Membership
 from webcrawl.hive.membership.report import Report
@@ -57,7 +57,7 @@ class Hive:
     async def __aexit__(self, *_):
         for name in [*reversed(self._drones)]:  # a signal's handler is given back in this order
             await self.leave(name)
-        await close(self._client)
+        await self._client.aclose()
 
     def _process(self, name):
         job = self.job(name)
@@ -99,7 +99,7 @@ class Hive:
         process, control, reading, client = self._drones.pop(name)
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
-        await close(client)
+        await client.aclose()
         control.close()
         close_process(process)
         await self.end_lease(name)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+from types import SimpleNamespace
 
 from scrapy import signals
 from scrapy.settings import Settings
@@ -10,7 +11,10 @@ from scrapy.utils.log import _get_handler
 from scrapy.utils.test import get_crawler
 from twisted.python.failure import Failure
 
+from webcrawl.doctor.diagnosis import Cause, Diagnosis
+from webcrawl.doctor.record import Record
 from webcrawl.extensions import critical_errors, stats_file
+from webcrawl.states import State
 from webcrawl.storage.line_log import numbered_files
 
 SIZE = 5000
@@ -25,20 +29,27 @@ def lines_of(path):
     return [json.loads(line) for text in texts for line in text.splitlines()]
 
 
-def test_the_history_of_stats_turns_over(jobdir, monkeypatch):
-    monkeypatch.setattr(stats_file, "_HISTORY_FILE_BYTES", SIZE)
+def test_the_log_of_diagnoses_turns_over(jobdir, monkeypatch):
+    monkeypatch.setattr(stats_file, "_DIAGNOSES_FILE_BYTES", SIZE)
+    diagnosis = Diagnosis(Cause.POLITENESS, 0.0, "x" * 1000)
+    records = [
+        Record(state=State("running"), diagnosis=diagnosis, waiting=number) for number in range(13)
+    ]
+    # All of a process that the extension looks at.
+    doctor = SimpleNamespace(record=iter(records).__next__)
+    process = SimpleNamespace(health=SimpleNamespace(doctor=doctor))
+    monkeypatch.setattr(stats_file, "process_of", lambda _: process)
 
-    async def write(times):
+    async def write():
         crawler = get_crawler(settings_dict={"JOBDIR": str(jobdir), "STATS_FILE_INTERVAL_SECS": 0})
         extension = stats_file.StatsFile.from_crawler(crawler)
-        for number in range(times):
-            crawler.stats.set_value("number", number)
-            crawler.stats.set_value("x" * 1000, 1)
+        for _ in records:
+            extension.record()
             await extension.write_last()
 
-    asyncio.run(write(13))
+    asyncio.run(write())
     lines = lines_of(jobdir / "logs/stats.jsonl")
-    assert [line["number"] for line in lines] == [*range(13)]
+    assert [line["doctor"].get("waiting", 0) for line in lines] == [*range(13)]
 
 
 def test_the_log_of_critical_errors_turns_over_and_has_a_bound(jobdir, monkeypatch):

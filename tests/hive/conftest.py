@@ -16,11 +16,11 @@ def loop_of_a_crawl(request, monkeypatch):
 
 @pytest.fixture
 def redis_of(tmp_path):
-    """Return a function that starts a Redis server or a Sentinel."""
+    """Return a function that starts a Redis server."""
     with contextlib.ExitStack() as stack:
 
-        def start(name="redis", *, kind=RedisServer, **options):
-            return stack.enter_context(kind(tmp_path / name, **options))
+        def start(name="redis", **options):
+            return stack.enter_context(RedisServer(tmp_path / name, **options))
 
         yield start
 

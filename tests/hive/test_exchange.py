@@ -4,8 +4,6 @@ import asyncio
 import logging
 import math
 import secrets
-import shutil
-import time
 from collections import Counter
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -20,7 +18,7 @@ from webcrawl.clock import now
 from webcrawl.crawl.shard.shards import Shards
 from webcrawl.errors import ObjectStoreError
 from webcrawl.hive.exchange import ShardExchange
-from webcrawl.hive.membership.connection import client_of, close
+from webcrawl.hive.membership.connection import client_of
 from webcrawl.hive.membership.holding import Holding
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.membership import Membership, Owner
@@ -85,8 +83,8 @@ async def test_a_lost_shard_gives_up_others_only_if_it_may_have_their_requests(
         assert sorted(a.shards) == sorted(a.parts.holding.leases) == left
         lost = "3 shards" if has_requests else "1 shard"
         assert (
-            f"The shards 1 were lost to other drones, or their claims in HIVE_STORE were: what was "
-            f"fetched for {lost} since" in caplog.text
+            f"The shards 1 were lost to other drones: what was fetched for {lost} since"
+            in caplog.text
         )
         # What is taken up again is what no other drone has had since.
         await b.membership.release({1: token})
@@ -270,50 +268,6 @@ async def test_shards_that_are_not_published_with_a_checkpoint_are_told(tmp_path
     assert "0 shards uploaded to HIVE_STORE; the others follow with the next" in caplog.text
 
 
-async def test_of_two_masters_drones_only_one_has_a_shard(tmp_path, redis_of):
-    given = {"lease_secs": LEASE_SECS, "shards": 1, "needs_claims": True}
-    async with (
-        drone(tmp_path, redis_of("one").url, **given) as a,
-        drone(tmp_path, redis_of("two").url, **given) as b,
-    ):
-
-        async def works(one, other):
-            """For a lease and a half, in which *other* is silent if it is None."""
-            for _ in range(15):
-                await asyncio.sleep(0.1 * LEASE_SECS)
-                if other is not None:
-                    other.renew()
-                one.renew()
-                await one.beat()
-
-        await a.work()
-        assert ([*a.shards], a.waits) == ([0], [0.0])
-        await works(b, a)
-        assert ([*a.shards], [*b.shards]) == ([0], [])
-        await works(b, None)
-        assert [*b.shards] == [0]
-        assert 0 < b.waits[0] <= LEASE_SECS
-        await works(a, b)
-        assert ([*a.shards], [*b.shards]) == ([], [0])
-        await works(a, None)
-        b.renew()
-        assert ([*a.shards], [*b.shards]) == ([0], [])
-
-
-async def test_a_claim_that_is_older_than_one_in_the_store_is_given_up(tmp_path, server):
-    async with drone(tmp_path, server.url, shards=1, needs_claims=True) as a:
-        ahead = round((time.time() + 1000) * 1_000_000)
-        a.parts.store.claim({0: ahead}, "b")
-        await a.work()
-        assert [*a.shards] == [*a.parts.holding.leases] == []
-        [owner] = (await a.membership.look()).owners.values()
-        assert owner.drone == ""
-        # The next claim is newer than all that a reading has shown.
-        a.renew()
-        await a.work()
-        assert a.parts.holding.leases == {0: ahead + 1}
-
-
 async def test_a_newer_checkpoint_of_another_drone_ends_the_shard(tmp_path, server, monkeypatch):
     def publish(_, path, *, token, **__):
         raise SupersededError("Not published", token + 7)
@@ -331,83 +285,6 @@ async def test_a_newer_checkpoint_of_another_drone_ends_the_shard(tmp_path, serv
         assert a.parts.holding.superseded == set()
 
 
-async def test_a_shard_whose_claim_was_lost_is_contacted_a_lease_after_the_next_claim(
-    tmp_path, server
-):
-    given = {"lease_secs": LEASE_SECS, "needs_claims": True}
-    async with (
-        drone(tmp_path, server.url, shards=1, **given) as a,
-        drone(tmp_path, server.url, **given) as b,
-    ):
-        await a.work()
-        await a.membership.leave()
-        shutil.rmtree(tmp_path / "store-hive/claims")
-        async with asyncio.timeout(LIMIT_SECS):
-            while not b.shards:
-                await b.beat()
-                await asyncio.sleep(0.1 * LEASE_SECS)
-        assert (a.waits, b.waits) == ([0.0], [LEASE_SECS])
-
-
-async def test_a_claim_that_its_living_drone_does_not_register_is_given_up_after_a_lease(
-    tmp_path, server
-):
-    """It made the claim through a master that was replaced, and was killed."""
-    given = {"lease_secs": LEASE_SECS, "needs_claims": True}
-    async with (
-        drone(tmp_path, server.url, shards=1, **given) as a,
-        drone(tmp_path, server.url, **given) as b,
-    ):
-        began = time.monotonic()
-        a.parts.store.claim({0: 7}, b.parts.name)
-        while not a.shards:
-            a.renew()
-            b.renew()
-            await b.membership.beat(Report())
-            await a.beat()
-            await asyncio.sleep(0.1 * LEASE_SECS)
-        assert [*a.shards] == [0]
-        assert time.monotonic() - began >= LEASE_SECS
-        assert a.waits == [LEASE_SECS]
-
-
-async def test_claims_that_are_read_while_holders_are_looked_up_disturb_nothing(
-    tmp_path, server, monkeypatch
-):
-    async with drone(tmp_path, server.url, shards=2, needs_claims=True) as a:
-        holding, claimant = a.parts.holding, CheckpointStore.claimant
-
-        def read_meanwhile(store, number, token):
-            holding.record_tokens({len(holding.newest) + 10: 1})  # as the lease keeper's thread
-            return claimant(store, number, token)
-
-        monkeypatch.setattr(CheckpointStore, "claimant", read_meanwhile)
-        a.parts.store.claim({0: 7, 1: 8}, "b")
-        a.renew()
-        await a.work()
-        assert sorted(a.shards) == [0, 1]
-
-
-async def test_a_drone_that_lost_a_claim_leaves_the_shard_to_the_winner(
-    tmp_path, server, monkeypatch, caplog
-):
-    claim, tries = CheckpointStore.claim, []
-
-    def claim_second(store, leases, name):
-        tries.append(leases)
-        if len(tries) == 1:
-            claim(store, {number: token + 1 for number, token in leases.items()}, "b")
-        return claim(store, leases, name)
-
-    monkeypatch.setattr(CheckpointStore, "claim", claim_second)
-    async with drone(tmp_path, server.url, shards=1, needs_claims=True) as a:
-        a.parts.store.beat("b")
-        for _ in range(3):
-            await a.work()
-        assert [*a.shards] == []
-        assert len(tries) == caplog.text.count("Other drones have claimed the shards 0 thr") == 1
-
-
 async def test_a_shard_with_a_newer_checkpoint_is_left_to_the_drone_that_made_it(tmp_path, server):
     """It is cut off from Redis, which has lost its claim."""
     async with drone(tmp_path, server.url, lease_secs=LEASE_SECS, shards=1) as a:
@@ -417,7 +294,7 @@ async def test_a_shard_with_a_newer_checkpoint_is_left_to_the_drone_that_made_it
         other.save(a.parts.store, token=token + 5, drone="c")
         other.end()
         # As after the upload of the next checkpoint.
-        a.parts.holding.record_tokens({0: token + 5})
+        a.parts.holding.newest[0] = token + 5
         a.exchange.abandon(a.parts.holding.superseded)
         for _ in range(15):
             a.parts.store.beat("c")
@@ -462,10 +339,10 @@ async def drone(directory, url, **options):
     try:
         yield await _joined(client, directory, **options)
     finally:
-        await close(client)
+        await client.aclose()
 
 
-async def _joined(client, directory, *, name="hive", lease_secs=60.0, shards=0, **options):
+async def _joined(client, directory, *, name="hive", lease_secs=60.0, shards=0):
     """One of the hive *name*, with so many shards if it is the first: they are all its share."""
     keys = Keys(name)
     drone = secrets.token_hex(4)
@@ -474,14 +351,12 @@ async def _joined(client, directory, *, name="hive", lease_secs=60.0, shards=0, 
     store.enter(HiveFacts(shards=shards, politeness_key="host"), "")
     held = {}
     trusted = []
-    waits = []
 
     def path_of(number):
         return directory / drone / "shards" / f"{number:02d}"
 
-    def adopt(shard, *, rival_secs, **_):
+    def adopt(shard, **_):
         held[shard.number] = shard
-        waits.append(rival_secs)
         trusted.append(shard.trusts_log)
         (path_of(shard.number) / "CURRENT").touch()
 
@@ -508,9 +383,7 @@ async def _joined(client, directory, *, name="hive", lease_secs=60.0, shards=0, 
     parts = SimpleNamespace(
         name=drone,
         settings=SimpleNamespace(lease_secs=lease_secs),
-        holding=Holding(
-            lease_secs=lease_secs, valid_until=math.inf, is_redis_complete=True, **options
-        ),
+        holding=Holding(lease_secs=lease_secs, valid_until=math.inf, is_redis_complete=True),
         client=client,
         membership=membership,
         store=store,
@@ -560,22 +433,13 @@ async def _joined(client, directory, *, name="hive", lease_secs=60.0, shards=0, 
         parts.holding.confirm(beat.began, beat.incarnation)
         await exchange.work(beat)
 
-    def renew():
-        """Renew the lease in the store, as the lease keeper, and heed what is read there."""
-        leases = {**parts.holding.leases}
-        parts.holding.record_store_beat(now(), leases, store.beat(drone), is_redis_up=True)
-        if lost := parts.holding.superseded:
-            exchange.abandon(lost)
-
     return SimpleNamespace(
         work=work,
         beat=beat,
-        renew=renew,
         parts=parts,
         keys=keys,
         membership=membership,
         exchange=exchange,
         shards=held,
         trusted=trusted,
-        waits=waits,
     )

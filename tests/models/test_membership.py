@@ -1,4 +1,5 @@
-"""Membership against a model: three drones, leases that end any time, a Redis that is emptied."""
+"""Membership against a model: three drones, leases that end any time, a Redis that is emptied or
+goes back to an older copy of its data."""
 
 import asyncio
 import tempfile
@@ -11,7 +12,7 @@ from redis_server import RedisServer
 from scrapy.settings import Settings
 from strategies import examples
 
-from webcrawl.hive.membership.connection import client_of, close
+from webcrawl.hive.membership.connection import client_of
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.membership import Membership, Owner
 from webcrawl.hive.membership.report import Report
@@ -109,8 +110,8 @@ class MembershipMachine(RuleBasedStateMachine):
             self.register(name)
 
     @rule(names=st.permutations("abc"), shard=SHARDS)
-    def fail_over(self, names, shard):
-        """A replica takes over that lacks the last claim, which all drones have seen."""
+    def go_back(self, names, shard):
+        """Redis gets a copy of its data that lacks the last claim, which all drones have seen."""
         saved = self.run(self._saved())
         founded, owners = self.founded, dict(self.owners)
         for step in range(2):
@@ -119,12 +120,12 @@ class MembershipMachine(RuleBasedStateMachine):
                 self.beat(name)
             if step == 0:
                 self.founded, self.owners = founded, dict(owners)
-                self.run(self._fail_over(saved))
+                self.run(self._restore(saved))
 
     async def _saved(self):
         return [(key, await self.client.dump(key)) for key in (KEYS.shards, KEYS.state)]
 
-    async def _fail_over(self, saved):
+    async def _restore(self, saved):
         for key, value in saved:
             await self.client.delete(key)
             if value is not None:
@@ -217,7 +218,7 @@ class MembershipMachine(RuleBasedStateMachine):
         assert look.reports == self.alive
 
     def teardown(self):
-        self.run(close(self.client))
+        self.run(self.client.aclose())
         self.runner.close()
 
 

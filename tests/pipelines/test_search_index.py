@@ -430,6 +430,18 @@ def command(jobdir, *words):
     return warm.scrapy("search", *words, "-s", f"JOBDIR={jobdir}")
 
 
+@pytest.mark.cures("use lang:CODE among the words")
+@pytest.mark.cures("use site:NAME among the words")
+def test_what_options_said_is_a_word_of_the_query(indexed):
+    for option, word, found in (
+        ("--language", "lang:de", "1 page"),
+        ("--host", "site:A.TEST", "4 pages"),
+    ):
+        done = command(indexed, "*", option, word.partition(":")[2])
+        assert f"there is no option {option} any more: use {word[:5]}" in done.stderr
+        assert command(indexed, "*", word).stdout.endswith(f"\n\n{found} found\n")
+
+
 def test_the_command_prints_titles_urls_and_snippets(indexed):
     done = command(indexed, "born", "free")
     assert done.returncode == 0, done.stderr
@@ -437,9 +449,6 @@ def test_the_command_prints_titles_urls_and_snippets(indexed):
     done = command(indexed, "born", "--limit", "1")
     assert done.stdout.endswith("\n\n2 pages found\n")
     assert command(indexed, "born", "site:A.TEST").stdout.endswith("\n\n2 pages found\n")
-    deprecated = command(indexed, "born", "--host", "A.TEST")
-    assert deprecated.stdout.endswith("\n\n2 pages found\n")
-    assert "--host is now site:a.test in the query" in deprecated.stderr
     explained = command(indexed, "born", "--explain", "--limit", "1").stdout
     assert re.search(r"^[\d.]+ = 1 \* \(.*[\d.]+ text_en.*\)$", explained, re.MULTILINE)
     assert command(indexed, "nowhere").stdout == "0 pages found\n"

@@ -1,4 +1,4 @@
-"""Main text, title, language, simhash and rights signals of pages; read back with DuckDB."""
+"""Main text, title, language and rights signals of pages; read back with DuckDB."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from text_tables import each, lines
 
 from webcrawl.errors import FatalError
 from webcrawl.pipelines import main_text as module
-from webcrawl.pipelines.main_text import EXTRACTORS, main_text
+from webcrawl.pipelines.main_text import main_text
 from webcrawl.pipelines.parquet import ParquetFiles, schema_of
-from webcrawl.pipelines.text import TextDataset, simhash
+from webcrawl.pipelines.text import TextDataset
 
 ARTICLE = (
     "Alle Menschen sind frei und gleich an Würde und Rechten geboren. Sie sind mit Vernunft und "
@@ -107,7 +107,8 @@ def test_language_and_encoding_come_with_how_they_were_found(tmp_path):
     assert all(0 < score <= 1 for score in scores)
 
 
-# Of datasets from before the columns of language and encoding (b74f2d2d).
+# Of datasets from before the columns of language and encoding (b74f2d2d). They have simhash, as all
+# until 0.5.
 OLD_TYPES = {
     "fetched_at": "time",
     "status": "int16",
@@ -150,7 +151,7 @@ def test_a_dataset_without_the_newer_columns_is_continued(tmp_path):
         ("spool", "en", None, None),
     ]
     # A query that asks for the old columns alone needs no more than before.
-    assert rows(tmp_path, "language, simhash")[0] == ("en", 7)
+    assert rows(tmp_path, "language, status")[0] == ("en", 200)
 
 
 def test_lines_of_json_without_the_newer_columns_are_continued(tmp_path):
@@ -195,15 +196,14 @@ def test_elements_that_close_themselves_hide_nothing():
     assert (found.title, found.text) == ("t", "seen")
 
 
-@each("extractor", *EXTRACTORS)
 @each("padding", "", "<p>" + "more " * 10_000, ids=["small", "padded"])
-def test_text_of_a_shadow_root_is_text_of_the_page(extractor, padding):
+def test_text_of_a_shadow_root_is_text_of_the_page(padding):
     page = a_page(
         "<body><my-app><template class=x shadowrootmode='open'><p>Text of the root, with a"
         " <x-b><template shadowrootmode=closed>root</template></x-b> in it.</p></template>"
         f"<p>Text of the host.</p></my-app><p>Text behind it.</p>{padding}"
     )
-    text = " ".join(main_text(page, max_chars=1000, extractor=extractor).text.split())
+    text = " ".join(main_text(page, max_chars=1000).text.split())
     assert "Text of the root, with a root in it." in text
     assert "Text of the host." in text
     assert "Text behind it." in text
@@ -294,16 +294,6 @@ def test_a_menu_is_told_apart_in_all_but_deep_pages(depth, has_menu):
     assert ("Impressum" in text) == has_menu
 
 
-def test_trafilatura_finds_the_text_and_the_rest_stays(tmp_path):
-    settings = {"TEXT_FORMAT": "jsonl", "TEXT_EXTRACTOR": "trafilatura"}
-    run_module(TextDataset, [article_page()], tmp_path, **settings)
-    row = json.loads((tmp_path / "text" / "text.jsonl").read_text())
-    assert row["text"].count("Brüderlichkeit") == 4
-    assert "Impressum" not in row["text"]
-    assert (row["title"], row["language"]) == ("Menschen rechte", "de")
-    assert row["licences"][0] == "http://a.test/licence"
-
-
 @each("text", "Contact 2026", "Hallo Welt", "OK. Menu. Home. Login.")
 def test_a_short_text_is_of_the_language_that_its_page_declares(text):
     page = a_page(f"<html lang=sl-SI><body><p>{text}</p>")
@@ -317,7 +307,6 @@ def test_a_short_text_is_of_the_language_that_its_page_declares(text):
     assert main_text(page, max_chars=1000).language == "en"
 
 
-@each("extractor", *EXTRACTORS)
 @each(
     "body",
     *[
@@ -340,26 +329,11 @@ def test_a_short_text_is_of_the_language_that_its_page_declares(text):
         )
     ],
 )
-def test_no_page_takes_a_second_to_parse(body, extractor):
-    main_text(a_page("x"), max_chars=1, extractor=extractor)  # which imports it
+def test_no_page_takes_a_second_to_parse(body):
+    main_text(a_page("x"), max_chars=1, markdown=True)  # which imports it
     began = time.process_time()
-    markdown = extractor == "resiliparse"
-    main_text(a_page(body), max_chars=200_000, extractor=extractor, markdown=markdown)
+    main_text(a_page(body), max_chars=200_000, markdown=True)
     assert time.process_time() - began < 1  # 0.1 s; without bounds 8 to 70 s
-
-
-def test_simhash_is_near_for_what_is_alike_and_far_for_what_is_not():
-    words = [f"word{n * n % 997}" for n in range(600)]
-    text = " ".join(words)
-    assert simhash(text) == simhash(text.upper().replace(" ", ",\n"))
-    changed = " ".join(["other", *words[1:300], "inserted", *words[300:]])
-    other = " ".join(f"word{n * n % 991}" for n in range(1000, 1600))
-    backwards = " ".join(reversed(words))
-    assert (simhash(text) ^ simhash(changed)).bit_count() <= 8
-    assert (simhash(text) ^ simhash(other)).bit_count() > 16
-    assert (simhash(text) ^ simhash(backwards)).bit_count() > 16
-    assert simhash("") == simhash("...") == 0
-    assert simhash("word") != simhash("two words") != 0
 
 
 KILLED = """
@@ -414,8 +388,3 @@ def test_tables_lists_and_code_survive_and_comments_do_not(tmp_path):
         assert line in markdown
     cells = [line.replace(" ", "") for line in markdown.splitlines() if line.startswith("|")]
     assert (cells[0], cells[-1]) == ("|name|size|", "|small|2bytes|")
-
-
-def test_markdown_needs_the_extractor_that_can_write_it(tmp_path):
-    with pytest.raises(FatalError, match="TEXT_MARKDOWN needs TEXT_EXTRACTOR=resiliparse"):
-        Run(TextDataset, tmp_path, TEXT_MARKDOWN=True, TEXT_EXTRACTOR="trafilatura")

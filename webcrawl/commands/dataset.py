@@ -20,8 +20,6 @@ Exit codes:
 
 from __future__ import annotations
 
-import sys
-
 from webcrawl.commands import (
     AddOption,
     Options,
@@ -53,17 +51,10 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     require_package("duckdb", feature="A dataset")
     from webcrawl.jobs.dataset import lay_out, text_directories
 
-    is_new = not opts.output.exists()
     directories = text_directories(choose_job(args, settings), settings["TEXT_DIR"])
     warn_of_moved_files("dataset", directories.values())
     rows, files, found = lay_out(directories, opts.output, opts.near_duplicates)
     near_duplicates = f"; {counted(found, 'near-duplicate')}" if opts.near_duplicates else ""
-    if is_new:
-        print(
-            "dataset: the column simhash goes with 0.6; the column minhash and --near-duplicates "
-            "replace it",
-            file=sys.stderr,
-        )
     print(f"{opts.output}: {counted(rows, 'page')} in {counted(files, 'file')}{near_duplicates}")
     return 0
 

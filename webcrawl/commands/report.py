@@ -24,19 +24,15 @@ Exit codes:
 
 from __future__ import annotations
 
-import math
 import sqlite3
-import sys
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from webcrawl.clock import wall_time
 from webcrawl.commands import (
     AddOption,
     Options,
     Settings,
-    UsageError,
     choose_job,
     make_command,
     print_bytes,
@@ -45,26 +41,11 @@ from webcrawl.commands import (
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
-if TYPE_CHECKING:
-    from webcrawl.jobs.report.sources import Crawl
-
-
-_PRICE_ENDS = (
-    "report: --price-per-hour is deprecated and goes with 0.6: multiply the price by the running "
-    "time in hours, and divide by the millions of pages"
-)
-
 
 def _options(add: AddOption) -> None:
     """Add the options of ``scrapy report``."""
     from webcrawl.jobs.arguments import output_file
 
-    add(
-        "--price-per-hour",
-        type=float,
-        metavar="DOLLARS",
-        help="deprecated: cost of all machines per hour; prints what a million pages cost",
-    )
     add("--csv", type=Path, metavar="DIR", help="write all tables and crawl.log to DIR")
     add(
         "--bundle",
@@ -85,8 +66,6 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.storage.atomic import write_atomic
 
     path = choose_job(args, settings)
-    price = opts.price_per_hour
-    _check_price(price, as_json=opts.json)
 
     # The HTML report is written if --output names it, or if nothing else is asked for.
     output = opts.output
@@ -118,30 +97,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
                 return 0
     except (OSError, sqlite3.Error) as error:
         raise FatalError(f"The report cannot be written: {error}.") from error
-    if price is not None:
-        print(_PRICE_ENDS, file=sys.stderr)
-        said.append(f"a million pages cost {_cost_of_million(crawl, price)}")
     print("; ".join([counted(crawl.results.pages, "page"), *said]))
     return 0
-
-
-def _check_price(price: float | None, *, as_json: bool) -> None:
-    """Raise UsageError if *price* is given but cannot be used."""
-    if price is not None and not (math.isfinite(price) and price >= 0):
-        raise UsageError("--price-per-hour must be a number of dollars, at least 0")
-    if price is not None and as_json:
-        raise UsageError("--price-per-hour is not for --json")
-
-
-def _cost_of_million(crawl: Crawl, price: float) -> str:
-    """Return what a million pages of *crawl* cost, if all its machines cost *price* an hour."""
-    from webcrawl.crawl.figures.counts import Counts
-
-    # As old as the running time.
-    pages = Counts.of(crawl.stats).pages
-    if not (crawl.secs and pages):
-        return "an unknown sum, because the running time is not known or there are no pages"
-    return f"${1e6 * price * crawl.secs / 3600 / pages:,.2f}"
 
 
 Command = make_command(

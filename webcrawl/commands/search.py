@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 def _options(add: AddOption) -> None:
     """Add the options of ``scrapy search``."""
-    from webcrawl.jobs.arguments import host, whole
+    from webcrawl.jobs.arguments import whole
     from webcrawl.jobs.search import MAX_HITS
 
     add(
@@ -70,8 +70,6 @@ def _options(add: AddOption) -> None:
     add("--jsonl", action="store_true", help="print each page as one line of JSON")
     add("--explain", action="store_true", help="also print how each page got its score")
     add("--rank", action="store_true", help="add the links between the pages to the index")
-    add("--language", metavar="CODE", help="deprecated: use lang:CODE among the words")
-    add("--host", type=host, metavar="NAME", help="deprecated: use site:NAME among the words")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
@@ -93,14 +91,6 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         raise UsageError("give the words to search for")
     if opts.jsonl:
         refuse_options(opts, "--jsonl", ("json",))
-    for option, field in (("language", "lang"), ("host", "site")):
-        value = getattr(opts, option)
-        if value:
-            args.append(f"{field}:{value}")
-            print(
-                f"search: --{option} is now {field}:{value} in the query, and goes with 0.6",
-                file=sys.stderr,
-            )
     result = search_all(
         indexes_of(settings),
         " ".join(args),

@@ -19,6 +19,10 @@ _REMOVED = {
     "hive --hosts": _DEPLOY,
     "hive up": _DEPLOY,
     "report --figures": "the charts are in the report",
+    "report --price-per-hour": "multiply the price by the running time in hours, and divide by the "
+    "millions of pages",
+    "search --host": "use site:NAME among the words",
+    "search --language": "use lang:CODE among the words",
     "simweb --truth": "a clone has the functions of tests/rigs/sites/web_truth.py",
     "urltrace --crawl": "a clone has benchmarks/crawl_graph.py",
 }

@@ -68,6 +68,7 @@ _REMOVED = {
             "a hive sends no pickles; put plain data into meta and cb_kwargs of Requests"
         ),
         "LINK_EXTRACTORS_BASE": "use LINK_EXTRACTORS, which overrides the built-in ones",
+        "TEXT_EXTRACTOR": "leave it out: the text of pages is extracted by resiliparse",
         "URL_EXTENSIONS": "use URL_RESTRICT_TO, which takes regular expressions",
         "URL_FILTERS_BASE": "use URL_FILTERS, which overrides the built-in ones",
         "URL_REFUSED_PORTS": "use URL_PORTS, the list of allowed ports",
@@ -179,11 +180,6 @@ def check_crawl(settings: BaseSettings) -> None:
     whole_number(settings, "REACTOR_THREADPOOL_MAXSIZE", at_least=1)
     _check_feeds(settings)
     _check_names(settings)
-    if settings["TEXT_EXTRACTOR"] == "trafilatura":
-        logger.warning(
-            "TEXT_EXTRACTOR goes with 0.6. Leave it out: the text of pages is then extracted by "
-            "resiliparse"
-        )
 
 
 def _check_number(name: str, value: Any, kind: str = "a number") -> None:

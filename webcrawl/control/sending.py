@@ -29,7 +29,7 @@ from webcrawl.hive.bus.live_seeds import SeedSource
 from webcrawl.hive.configuration import store_at
 from webcrawl.hive.launch.job_directories import is_hive
 from webcrawl.hive.membership.asking import ask_hive, hive_name
-from webcrawl.hive.membership.connection import check, client_of, close
+from webcrawl.hive.membership.connection import check, client_of
 from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
 from webcrawl.hive.store.store import CheckpointStore
 from webcrawl.jobs.inspect.last_lines import LineFilter, OnProgress
@@ -143,7 +143,7 @@ def _live_seeds(settings: Settings) -> Iterator[Callable[[list[bytes]], None]]:
             runner.run(check(client))
             yield push_items
         finally:
-            runner.run(close(client))
+            runner.run(client.aclose())
             if server is not None:
                 runner.run(redis.end())
                 server.wait()

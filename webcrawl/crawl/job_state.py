@@ -91,15 +91,14 @@ class JobState:
         state: StateDirectory,
         *,
         forgets: bool = False,
-        rival_secs: float = 0.0,
     ) -> None:
         """Open *shard* from *state*, and register its host records for kept checkpoints.
 
-        *forgets* and *rival_secs* as in ``Shard.open``, which also says what is raised.
+        *forgets* as in ``Shard.open``, which also says what is raised.
         """
         job = self.resources.job
         # A copy of an old checkpoint has no record of the contacts made after it.
-        shard.open(state, forgets=forgets or job.kept.is_copy, rival_secs=rival_secs)
+        shard.open(state, forgets=forgets or job.kept.is_copy)
         job.kept.copy_hosts[shard.name] = shard.hosts.records.database.copy_to
 
     def close(self, on_error: Callable[[Exception], None]) -> None:

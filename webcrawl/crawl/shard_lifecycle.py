@@ -55,17 +55,17 @@ class ShardLifecycle:
         shard.feeder.open(awaits_seeds=self.awaits_seeds)
         shard.eliminator.on_merged = self._on_merged
 
-    def adopt(self, shard: Shard, *, forgets: bool = False, rival_secs: float = 0.0) -> None:
+    def adopt(self, shard: Shard, *, forgets: bool = False) -> None:
         """Open *shard* from its directory, and crawl it from now on.
 
-        Blocks; call it after ``until_gone``. *forgets* and *rival_secs* as in ``Shard.open``. A
+        Blocks; call it after ``until_gone``. *forgets* as in ``Shard.open``. A
         checkpoint should follow soon: the shard's logs are trusted only within one boot. With a
         spider that reads seeds, the shard waits for them until ``Feeder.has_all_seeds`` is set.
         Raises as ``Shard.open``; the shard is then not adopted.
         """
         state = self._job.adopt(shard.name)
         try:
-            self._state.open_shard(shard, state, forgets=forgets, rival_secs=rival_secs)
+            self._state.open_shard(shard, state, forgets=forgets)
         except BaseException:
             self._job.drop(shard.name)
             raise

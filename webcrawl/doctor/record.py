@@ -1,7 +1,7 @@
 """Records of diagnoses in ``logs/stats.jsonl``, which ``scrapy why`` reads.
 
-They are lines of the form ``{"at": epoch seconds, "doctor": Record}``. Other lines of that log have
-no ``doctor``.
+They are lines of the form ``{"at": epoch seconds, "doctor": Record}``. Until 0.5, other lines of
+that log had stats, and no ``doctor``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """Line of the log, written *at* epoch seconds; *doctor* is None in lines with stats."""
+    """Line of the log, written *at* epoch seconds. Until 0.5, lines with stats had no *doctor*."""
 
     at: Seconds
     doctor: Record | None = None

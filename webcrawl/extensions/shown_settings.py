@@ -33,7 +33,7 @@ CHOICES = re.compile(
     r"|CRAWL_PURPOSE=(?:search|agent|train|archive|research)|POLITENESS_KEY=(?:host|domain|address)"
     r"|POLITENESS_LONG_CRAWL_DELAY=(?:skip|cap|obey)|POLITENESS_PROFILE=(?:mercator|nielsen|mischel)"
     r"|RENDER=(?:0|auto|all)|RIGHTS_POLICY=(?:use|strict|record)|TEXT_FORMAT=(?:parquet|jsonl)"
-    r"|TEXT_EXTRACTOR=(?:resiliparse|trafilatura)|URL_SCOPE=(?:open|seeds|domain)"
+    r"|URL_SCOPE=(?:open|seeds|domain)"
 )
 _NUMBER = re.compile(r"-?\d[\d.]*(?: ?(?:[kMGT]i?B|ms|s|min|h|d))?|True|False|true|false")
 

@@ -1,12 +1,11 @@
 """Stats file: writes the Scrapy stats of the run to ``JOBDIR/stats.json``.
 
-It is written periodically while the crawl runs, and at its end. Each time, the numeric stats are
-also appended to a history for plots, ``JOBDIR/logs/stats.jsonl``, as a line of JSON with the time
-``at`` in epoch seconds. Each time a progress line is logged, a line with the doctor's diagnosis is
-added to the history (doctor/record.py), for ``scrapy why``, and a sample to the file of bounded
-size from which the charts are drawn (doctor/history.py). ``JOBDIR/logs/runs.jsonl`` gets a line at
-the start of each run, with its settings, who started it, and the ID of the boot of the machine, and
-one with the reason at its end.
+It is written periodically while the crawl runs, and at its end. Each time a progress line is
+logged, a line with the doctor's diagnosis is added to ``JOBDIR/logs/stats.jsonl``
+(doctor/record.py), for ``scrapy why``, and a sample to the file of bounded size from which the
+charts are drawn (doctor/history.py). ``JOBDIR/logs/runs.jsonl`` gets a line at the start of each
+run, with its settings, who started it, and the ID of the boot of the machine, and one with the
+reason at its end.
 
 The last stats are written at ``spider_closed``, for a crawl that ends before its engine runs. They
 are written again at ``engine_stopped``, because CoreStats and others set stats in their
@@ -49,30 +48,27 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# The size of one file of the history. With one line per minute, a month takes 400 MB.
-_HISTORY_FILE_BYTES = 1 << 26
+# The size of one file of the diagnoses. With a line every ten seconds, a month takes 150 MB.
+_DIAGNOSES_FILE_BYTES = 1 << 26
 _RUNS_FILE_BYTES = 1 << 20
 # Number of characters of a setting's value in the log of runs.
 _MAX_VALUE = 100
 
 
 class StatsFile:
-    """Extension that writes the stats file *path*, at intervals and at the end.
-
-    A file of the history is closed when it is full, or *max_secs* seconds after its first line.
-    """
+    """Extension that writes the stats file *path*, at intervals and at the end."""
 
     def __init__(self, *, crawler: Crawler, path: Path, max_secs: float) -> None:
         """Make the extension, which writes the stats file *path*.
 
-        The history is a log in the directory ``logs`` next to it. A file of it is closed when it is
-        full, or *max_secs* seconds after its first line.
+        The diagnoses are a log in the directory ``logs`` next to it. A file of it is closed when it
+        is full, or *max_secs* seconds after its first line.
         """
         self._crawler = crawler
         self._path = path
-        self._history = LineLog(
+        self._diagnoses = LineLog(
             path=path.parent / "logs" / "stats.jsonl",
-            max_bytes=_HISTORY_FILE_BYTES,
+            max_bytes=_DIAGNOSES_FILE_BYTES,
             max_secs=max_secs,
         )
         self._runs = LineLog(path=path.parent / RUNS, max_bytes=_RUNS_FILE_BYTES)
@@ -123,7 +119,7 @@ class StatsFile:
         self._writing = asyncio.ensure_future(self._write_run(facts))
 
     def record(self) -> None:
-        """Append the doctor's diagnosis to the history, unless the last write is still running."""
+        """Append the doctor's diagnosis to the log, unless the last write is still running."""
         process = process_of(self._crawler)
         doctor = None if process is None else process.health.doctor
         if doctor is not None and (self._recording is None or self._recording.done()):
@@ -159,12 +155,10 @@ class StatsFile:
         await self._write_in_thread(self._runs.append_once, line)
 
     async def _write(self) -> None:
-        """Write the file, and append a line to the history."""
+        """Write the file."""
         stats = dict(self._crawler.stats.get_stats())  # a copy, because modules count in threads
         data = msgspec.json.encode(stats, enc_hook=str, order="sorted")
-        numbers = {name: value for name, value in stats.items() if type(value) in (int, float)}
-        line = msgspec.json.encode({"at": round(wall_time(), 3), **numbers})
-        await self._write_in_thread(self._save, data, line)
+        await self._write_in_thread(self._save, data)
 
     async def _write_in_thread(self, write: Callable[..., None], *data: Any) -> None:
         """Call *write* with *data* in a thread. Log an OSError, once."""
@@ -182,20 +176,19 @@ class StatsFile:
             self._failed = True
 
     def _save_record(self, stats: dict[str, Any], record: Record) -> None:
-        """Append *record* to the history, and a sample to the charts. Runs in a thread."""
+        """Append *record* to the log, and a sample to the charts. Runs in a thread."""
         from webcrawl.doctor.history import NAME, History  # noqa: PLC0415  # only with a doctor
 
         if self._charts is None:
             self._charts = History(self._path.with_name(NAME), at=self._began_at)
         at = round(wall_time(), 3)
-        self._history.append_once(msgspec.json.encode({"at": at, "doctor": record}))
+        self._diagnoses.append_once(msgspec.json.encode({"at": at, "doctor": record}))
         free = shutil.disk_usage(self._path.parent).free
         self._charts.add(at, stats, record, lag=record.lag, memory=_memory(), **{"free disk": free})
 
-    def _save(self, data: bytes, line: bytes) -> None:
-        """Write the file and append *line* to the history. Runs in a thread."""
+    def _save(self, data: bytes) -> None:
+        """Write *data* to the file. Runs in a thread."""
         write_atomic(self._path, msgspec.json.format(data, indent=2) + b"\n")
-        self._history.append_once(line)
 
 
 def _memory() -> int:

@@ -12,7 +12,6 @@ import shutil
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from webcrawl.clock import now
 from webcrawl.crawl.job.state_directory import shard_names
@@ -24,7 +23,7 @@ from webcrawl.hive.bus.messages import SubresourceMessage
 from webcrawl.hive.bus.outbox import outbox_of
 from webcrawl.hive.free_shards import FreeShards
 from webcrawl.hive.membership.connection import UNREACHABLE, reason_of
-from webcrawl.hive.membership.membership import Beat, Owner
+from webcrawl.hive.membership.membership import Beat
 from webcrawl.hive.parts import DroneParts
 from webcrawl.hive.publication import Publication
 from webcrawl.hive.store.checkpoint_files import LocalRecord
@@ -35,13 +34,6 @@ logger = logging.getLogger(__name__)
 # its load grows gradually, and a drone that lost its shards for a moment gets most of them back.
 _SHARE_FRACTION = 8
 _MIN_SHARDS = 4
-
-
-class _Claim(NamedTuple):
-    """The tokens of a shard's lease now, and of the lease before; 0 if the shard was never held."""
-
-    token: int
-    last_token: int
 
 
 class Adoption:
@@ -77,78 +69,46 @@ class Adoption:
             for number in map(int, shard_names(self._hive.job.path))
             if outbox_of(self._hive.directory(number)).has_requests
         }
-        claims = await self._claim({number: owners[number] for number in chosen})
+        newest = max(self._holding.newest.values(), default=0)
+        claimed = await self._hive.membership.claim({n: owners[n] for n in chosen}, newest)
+        # From now on, heartbeats show whether they were lost, as fetching them may take minutes.
+        leases = self._holding.leases
+        leases |= claimed
         fetching = [
-            self._fetch(number, claim, acknowledged=beat.acknowledged.get(number))
-            for number, claim in claims.items()
+            self._fetch(number, token, owners[number].token, beat.acknowledged.get(number))
+            for number, token in claimed.items()
         ]
         # Each outcome is that of ``_fetch``, or its exception.
         fetched = await asyncio.gather(*fetching, return_exceptions=True)
-        outcomes = dict(zip(claims, fetched, strict=True))
+        outcomes = dict(zip(claimed, fetched, strict=True))
 
         continued = {number for number, outcome in outcomes.items() if outcome is None}
         # Logs of finished pages can be trusted only if the Requests of those pages are all here.
         trusts_logs = with_requests <= continued | self._holding.outboxes.keys()
-        leases = self._holding.leases
-        lease_secs = self._holding.lease_secs
         for number, outcome in outcomes.items():
-            claim = claims[number]
-            if leases.get(number) != claim.token:
+            if leases.get(number) != claimed[number]:
                 continue  # it was lost meanwhile
             if isinstance(outcome, UNREACHABLE):
                 del leases[number]
-                self._retry_at[number] = now() + lease_secs
+                self._retry_at[number] = now() + self._holding.lease_secs
                 logger.warning("Shard %d cannot be fetched yet: %s", number, reason_of(outcome))
             elif isinstance(outcome, BaseException):
                 raise outcome
             elif not self._process.stop.is_ending:
-                # The drone that held it before reads of the new claim within a lease. Its own claim
-                # may have been lost.
-                has_rival = self._holding.needs_claims and claim.last_token > 0
-                self._open(
-                    number,
-                    forgets=bool(outcome),
-                    trusts_log=trusts_logs,
-                    rival_secs=lease_secs if has_rival else 0.0,
-                )
+                self._open(number, forgets=bool(outcome), trusts_log=trusts_logs)
                 await asyncio.sleep(0)
         return True
 
-    async def _claim(self, owners: Mapping[int, Owner]) -> dict[int, _Claim]:
-        """Claim the shards of *owners* in Redis, and in the store if needed; return those claimed.
-
-        From now on, heartbeats show whether they were lost, as fetching them may take minutes.
-        """
-        holding = self._holding
-        membership = self._hive.membership
-        tokens = await membership.claim(owners, max(holding.newest.values(), default=0))
-        last_claims = dict.fromkeys(tokens, 0)  # tokens of the last claims in the store
-        if holding.needs_claims:
-            store = self._hive.store
-            last_claims = await asyncio.to_thread(store.claim, tokens, self._hive.name)
-            if lost := {n: token for n, token in tokens.items() if n not in last_claims}:
-                logger.warning(
-                    "Other drones have claimed the shards %s through another master of Redis",
-                    ", ".join(map(str, sorted(lost))),
-                )
-                holding.record_tokens(await asyncio.to_thread(store.claims))
-                await membership.release(lost)
-
-        claims = {
-            number: _Claim(tokens[number], max(owners[number].token, last_claim))
-            for number, last_claim in last_claims.items()
-        }
-        holding.leases |= {number: claim.token for number, claim in claims.items()}
-        return claims
-
     async def _fetch(
-        self, number: int, claim: _Claim, *, acknowledged: tuple[int, int] | None
+        self, number: int, token: int, last_token: int, acknowledged: tuple[int, int] | None
     ) -> bool | None:
         """Fetch the newest checkpoint of shard *number* into its directory.
 
         Returns whether hosts may have been contacted after the checkpoint, or None if the
         directory is as the last holder left it.
 
+        token, last_token: those of the shard's lease now, and of the lease before, which is 0 if
+            the shard was never held.
         acknowledged: a checkpoint that existed. The shard must have it or a later one, because the
             links in it are no longer in any outbox.
         """
@@ -156,14 +116,12 @@ class Adoption:
         path = self._hive.directory(number)
         await self._process.parts.lifecycle.until_gone(number)
         # A shard that was never held has no checkpoint.
-        was_held = (
-            claim.last_token > 0 or acknowledged is not None or not self._holding.is_redis_complete
-        )
+        was_held = last_token > 0 or acknowledged is not None or not self._holding.is_redis_complete
         published = await asyncio.to_thread(store.find_newest, number) if was_held else None
         if published is None:
             if acknowledged is not None:
                 raise ObjectStoreError("its checkpoint is missing from HIVE_STORE")
-            if await asyncio.to_thread(_prepare_directory, path, claim):
+            if await asyncio.to_thread(_prepare_directory, path, token, last_token):
                 return None
             return was_held
 
@@ -172,18 +130,17 @@ class Adoption:
                 store.fetch,
                 published,
                 path,
-                token=claim.token,
-                before=claim.last_token,
+                token=token,
+                before=last_token,
                 acknowledged=acknowledged or (0, 0),
             )
         return None if fetched is None else not fetched.released
 
-    def _open(self, number: int, *, forgets: bool, trusts_log: bool, rival_secs: float) -> None:
+    def _open(self, number: int, *, forgets: bool, trusts_log: bool) -> None:
         """Open shard *number*, which was fetched into its directory. Blocks for about 10 ms.
 
         forgets: whether hosts may have been contacted after its checkpoint.
         trusts_log: whether pages in its log of finished pages count as finished.
-        rival_secs: for how long another drone may still contact the hosts.
         """
         hive = self._hive
         path = hive.directory(number)
@@ -199,7 +156,7 @@ class Adoption:
         shard.trusts_log = trusts_log
         shard.join("outbox", outbox)
         shard.join("inbox", inbox)
-        self._process.parts.lifecycle.adopt(shard, forgets=forgets, rival_secs=rival_secs)
+        self._process.parts.lifecycle.adopt(shard, forgets=forgets)
         if inbox.knows_all_seeds:
             shard.feeder.has_all_seeds = True
 
@@ -226,15 +183,15 @@ def receive_subresource(
         renderer.receive(message.content)
 
 
-def _prepare_directory(path: Path, claim: _Claim) -> bool:
-    """Prepare the directory *path* of a shard that was never published, for use under *claim*.
+def _prepare_directory(path: Path, token: int, last_token: int) -> bool:
+    """Prepare the directory *path* of a shard that was never published, for use under *token*.
 
-    Returns whether the directory is continued, because it was last used under the lease before and
-    has a checkpoint. Otherwise it is emptied.
+    Returns whether the directory is continued, because it was last used under *last_token* and has
+    a checkpoint. Otherwise it is emptied.
     """
-    is_kept = 0 < claim.last_token == LocalRecord.read(path).token and (path / "CURRENT").exists()
+    is_kept = 0 < last_token == LocalRecord.read(path).token and (path / "CURRENT").exists()
     if not is_kept:
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True)
-    LocalRecord(token=claim.token).write(path)
+    LocalRecord(token=token).write(path)
     return is_kept

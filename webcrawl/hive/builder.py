@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from redis.asyncio import Redis
 from scrapy.crawler import Crawler
-from scrapy.settings import BaseSettings
 
 from webcrawl.configuration.values import number
 from webcrawl.crawl.builder import ProcessBuilder, should_keep_open
@@ -26,13 +26,7 @@ from webcrawl.hive.bus.sender import Sender, stream_bytes
 from webcrawl.hive.bus.splitter import HostSplitter
 from webcrawl.hive.configuration import check_hive_settings, store_url
 from webcrawl.hive.drone import Drone
-from webcrawl.hive.membership.connection import (
-    RedisClient,
-    can_fail_over,
-    check,
-    client_of,
-    close,
-)
+from webcrawl.hive.membership.connection import check, client_of
 from webcrawl.hive.membership.holding import Holding
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.lease_keeper import LeaseKeeper
@@ -64,7 +58,7 @@ def drone_of(crawler: Crawler) -> Drone:
     if not settings["JOBDIR"]:
         raise FatalError("A drone of a hive needs its own JOBDIR.")
     keys = Keys(hive_settings.name)
-    client = _client_of_crawl(settings)
+    client = client_of(settings)
     # The next process in a job directory continues as the same drone. A new drone gets a new name.
     name = last_drone(Path(settings["JOBDIR"]))
     name = name or f"{socket.gethostname()}-{os.getpid()}-{random_hex('drones', 4)}"
@@ -73,8 +67,7 @@ def drone_of(crawler: Crawler) -> Drone:
         store = CheckpointStore(url=store_url(settings))
     except ObjectStoreError as error:
         raise FatalError(f"{error}.") from error
-    needs_claims = can_fail_over(client)
-    holding = Holding(lease_secs=hive_settings.lease_secs, needs_claims=needs_claims)
+    holding = Holding(lease_secs=hive_settings.lease_secs)
     fence = Fence(holding.is_valid, hive_settings.lease_secs)
     cache = cache_of(str(settings["HIVE_CACHE"]), setting="HIVE_CACHE", size=_CACHE_SIZE)
     bodies = LargeBodies(
@@ -117,7 +110,7 @@ def drone_of(crawler: Crawler) -> Drone:
         stats=crawler.stats,
     )
 
-    def membership_with(client: RedisClient) -> Membership:
+    def membership_with(client: Redis) -> Membership:
         return Membership(client=client, keys=keys, drone=name, lease_secs=hive_settings.lease_secs)
 
     # The lease keeper has its own connection, because it uses its own event loop.
@@ -157,21 +150,10 @@ def drone_of(crawler: Crawler) -> Drone:
     return drone
 
 
-def _client_of_crawl(settings: BaseSettings) -> RedisClient:
-    """Return a client for the Redis in *settings*; log a warning if its URL is deprecated."""
-    client = client_of(settings)
-    if can_fail_over(client):
-        logger.warning(
-            "redis+sentinel:// and redis+cluster:// go with 0.6. Instead, one server is enough, "
-            "which may be restarted or replaced during a crawl: see docs/howto/several-machines.md"
-        )
-    return client
-
-
 class LiveSeedReader:
     """Reads live *seeds* into a single-process crawl; the scheduler uses it in place of a drone."""
 
-    def __init__(self, *, process: Process, client: RedisClient, seeds: LiveSeeds) -> None:
+    def __init__(self, *, process: Process, client: Redis, seeds: LiveSeeds) -> None:
         self.process = process
         self._client = client
         self._seeds = seeds
@@ -193,7 +175,7 @@ class LiveSeedReader:
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
-        await close(self._client)
+        await self._client.aclose()
 
 
 def live_seed_reader_of(crawler: Crawler) -> LiveSeedReader:
@@ -203,7 +185,7 @@ def live_seed_reader_of(crawler: Crawler) -> LiveSeedReader:
     if not settings["JOBDIR"]:
         raise FatalError("LIVE_SEEDS needs a JOBDIR: seeds stay in Redis until a checkpoint.")
     source = SeedSource.from_settings(settings, getattr(crawler.spider, "name", ""))
-    client = _client_of_crawl(settings)
+    client = client_of(settings)
     builder = ProcessBuilder(crawler)
     process = builder.process(
         ProcessHooks(

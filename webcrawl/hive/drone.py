@@ -8,9 +8,7 @@ Invariants:
 
 * a host is contacted (net/fence.py), a checkpoint published and a position acknowledged only while
   the leases are valid: until HIVE_LEASE_SECS after the *beginning* of the last renewal
-  (lease_keeper.py), in Redis, or in the store while Redis cannot be reached. If Redis can fail
-  over, they are also valid only until HIVE_LEASE_SECS after the beginning of the last reading of
-  the store in which no shard had a newer claim, and a new claim waits for that time to pass;
+  (lease_keeper.py), in Redis, or in the store while Redis cannot be reached;
 * a shard is taken from a drone only when its lease has ended in Redis and its heartbeats in the
   store, if there are any, have not changed for that long;
 * a lost shard is not written to any more: its next holder continues from its last published
@@ -43,7 +41,6 @@ from webcrawl.hive.membership.connection import (
     UNREACHABLE,
     check,
     check_for_leases,
-    close,
     fatal_error_of,
     is_cancelled,
     reason_of,
@@ -321,10 +318,9 @@ class Drone:
         if self.is_over:  # no page waits for a subresource any more
             with contextlib.suppress(OSError):
                 await asyncio.to_thread(self.parts.store.delete_bodies)
-        # In these cases the drone has written heartbeats to the store, too.
-        if self._holding.needs_claims or not self._holding.is_redis_up:
+        if not self._holding.is_redis_up:  # it has written heartbeats to the store
             await asyncio.to_thread(self._leave_store)
-        await close(self.parts.client)
+        await self.parts.client.aclose()
 
     @property
     def processes(self) -> int:
@@ -383,8 +379,8 @@ class Drone:
                 await self._join_again()
                 return
 
-            # Register leases that Redis has lost in a restart or failover. Leases claimed since the
-            # heartbeat may be registered again, which does no harm.
+            # Register leases that Redis has lost in a restart. Leases claimed since the heartbeat
+            # may be registered again, which does no harm.
             claimed = holding.leases.items()
             await self._exchange.keep(
                 {number: token for number, token in claimed if beat.leases.get(number) != token}
@@ -412,10 +408,8 @@ class Drone:
         if not holding.is_redis_up:
             holding.is_redis_up = True
             logger.info("Redis can be reached again")
-            # With claims, heartbeats in the store go on.
-            if not holding.needs_claims:
-                # A thread of its own, because a store that hangs would block one of the loop's.
-                threading.Thread(target=self._leave_store, daemon=True).start()
+            # A thread of its own, because a store that hangs would block one of the loop's.
+            threading.Thread(target=self._leave_store, daemon=True).start()
         self._apply_state(beat.state)
         self._has_beaten.set()
 

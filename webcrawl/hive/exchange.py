@@ -117,9 +117,8 @@ class ShardExchange:
         given_up = {*holding.leases} if takes_requests else {*lost}
         abandoned = [shard for shard in hive.shards if shard.number in given_up]
         logger.error(
-            "The shards %s were lost to other drones, or their claims in HIVE_STORE were: what was "
-            "fetched for %s since the last published checkpoint is discarded and will be fetched "
-            "again",
+            "The shards %s were lost to other drones: what was fetched for %s since the last "
+            "published checkpoint is discarded and will be fetched again",
             ", ".join(map(str, sorted(lost))),
             counted(len(given_up), "shard"),
         )

@@ -1,7 +1,7 @@
 """Free shards: those that a drone may claim, because no other living drone holds them.
 
 drone.py explains when that is the case. Redis says who has a lease on a shard; HIVE_STORE says who
-holds it while Redis lacks something, by the heartbeats, checkpoints and claims in it.
+holds it while Redis lacks something, by the heartbeats and checkpoints in it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ class FreeShards:
         self._store = parts.store
         # Heartbeats that drones write to the store, and when each last changed.
         self._store_beats: dict[str, tuple[str, float]] = {}
-        # Shards that Redis does not know, or of which the store has a newer token, by (``born``,
-        # number), and since when.
+        # Shards that Redis does not know, by (``born``, number), and since when.
         self._unregistered_since: dict[tuple[str, int], float] = {}
 
     async def find(self, beat: Beat, unrecorded: Mapping[int, int]) -> dict[int, Owner]:
@@ -36,7 +35,7 @@ class FreeShards:
             return {}
         owners = await self._find_unheld(beat)
         owners |= {number: Owner(token, self._name) for number, token in unrecorded.items()}
-        return await self._omit_living(owners, beat)
+        return await self._omit_living(owners)
 
     async def _find_unheld(self, beat: Beat) -> dict[int, Owner]:
         """Return the shards that no living drone holds, each with its last owner."""
@@ -50,15 +49,15 @@ class FreeShards:
             # Drones that Redis does not know may be alive but cut off from it.
             owners |= await asyncio.to_thread(self._last_owners, unknown)
 
-        newest = holding.newest
-        stale = {number for number, owner in owners.items() if owner.token < newest.get(number, 0)}
-        keys = [(state.born, number) for number in unknown | stale]
+        keys = [(state.born, number) for number in unknown]
         self._unregistered_since = {key: self._unregistered_since.get(key, now()) for key in keys}
 
-        # A shard that no drone has registered for the time of a lease is not held. Neither is one
-        # that only a drone without a lease held, or only the previous process of this drone.
+        # Drones that have a lease in Redis register all that they hold. So a shard that no drone
+        # has registered for the time of a lease is not held. Neither is one that only a drone
+        # without a lease held, or only the previous process of this drone.
         departed = {owner.drone for owner in owners.values()} - beat.alive | {self._name}
-        unheld = {number for number in unknown if self._is_overdue(beat, number)}
+        overdue_since = now() - holding.lease_secs
+        unheld = {n for (_, n), since in self._unregistered_since.items() if since < overdue_since}
         # If Redis has lost the row of a shard, its holder registers the shard again.
         lost = unknown & beat.acknowledged.keys()
         unheld |= {number for number in owners.keys() - lost if owners[number].drone in departed}
@@ -69,32 +68,13 @@ class FreeShards:
             free = {number: owner for number, owner in free.items() if owner.drone in own}
         return free
 
-    def _is_overdue(self, beat: Beat, number: int) -> bool:
-        """Return whether no drone has registered shard *number* in Redis for the time of a lease.
-
-        Drones that have a lease in Redis register all that they hold.
-        """
-        since = self._unregistered_since.get((beat.state.born, number), now())
-        return since < now() - self._holding.lease_secs
-
-    async def _omit_living(self, owners: dict[int, Owner], beat: Beat) -> dict[int, Owner]:
-        """Return *owners* without the drones that still send heartbeats to the store.
-
-        If shards are also claimed there, all living drones do, so a shard counts as given up if its
-        holder has a lease in Redis and does not register it. If it has it after all, its claim is
-        no longer the newest one, and the new holder waits until it has stopped.
-        """
+    async def _omit_living(self, owners: dict[int, Owner]) -> dict[int, Owner]:
+        """Return *owners* without the drones that still send heartbeats to the store."""
         holders = await asyncio.to_thread(self._holders, owners)
         suspects = {*holders.values()} - {"", self._name}
         beats = await asyncio.to_thread(self._store.heartbeats_of, suspects)
         living = self._alive_in_store(beats)
-        registering = beat.alive if self._holding.needs_claims else frozenset()
-        return {
-            number: owner
-            for number, owner in owners.items()
-            if holders[number] not in living
-            or (holders[number] in registering and self._is_overdue(beat, number))
-        }
+        return {number: owner for number, owner in owners.items() if holders[number] not in living}
 
     def _holders(self, owners: Mapping[int, Owner]) -> dict[int, str]:
         """Return the last holder of each shard in *owners*. Blocks.
@@ -102,14 +82,10 @@ class FreeShards:
         The store knows it if it has a newer token of the shard than Redis.
         """
         holders = {number: owner.drone for number, owner in owners.items()}
-        for number, owner in owners.items():
-            token = self._holding.newest.get(number, 0)
-            if owner.token < token:
-                holders[number] = (
-                    self._store.claimant(number, token)
-                    or self._last_owners([number]).get(number, owner).drone
-                )
-        return holders
+        newest = self._holding.newest
+        stale = [number for number, owner in owners.items() if owner.token < newest.get(number, 0)]
+        published = self._last_owners(stale)
+        return holders | {number: owner.drone for number, owner in published.items()}
 
     def _last_owners(self, numbers: Collection[int]) -> dict[int, Owner]:
         """Return the owners that the newest checkpoints of the shards *numbers* name. Blocks."""

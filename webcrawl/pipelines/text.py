@@ -6,19 +6,15 @@ Files in TEXT_DIR (default: JOBDIR/text), depending on the setting TEXT_FORMAT::
     text.jsonl, text-NNNNNN.jsonl     jsonl; see storage/line_log.py
     _left_out.jsonl                   pages whose owners refuse the purpose of the crawl
 
-A page that is fetched twice, for example after ``kill -9``, has two rows. The column ``simhash`` is
-deprecated: ``minhash`` finds near-duplicates.
+A page that is fetched twice, for example after ``kill -9``, has two rows.
 """
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
-import numpy as np
-import xxhash
 
 from webcrawl.configuration.values import choice, flag
 from webcrawl.errors import require_package
@@ -43,13 +39,9 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
 
 MAX_JSONL_BYTES = 1 << 30
-MAX_SIMHASH_CHARS = 100_000
-_WORD = re.compile(r"\w+")
-# Odd numbers with bits in all positions (splitmix64).
-_FACTORS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
 # The columns in their order, those of ``Signals`` last, and the types of those that are not text.
 _NAMES = (
-    "url host fetched_at status content_type title language text truncated simhash robots "
+    "url host fetched_at status content_type title language text truncated robots "
     "robots_line licences tdm_reservation tdm_policy language_score language_source encoding "
     "encoding_source flags rights id dump date file_path warc_offset warc_length minhash "
     "email_addresses ip_addresses score markdown"
@@ -59,7 +51,6 @@ _TYPES = {
     "fetched_at": "time",
     "status": "int16",
     "truncated": "bool_",
-    "simhash": "uint64",
     "language_score": "float64",
     "warc_offset": "int64",
     "warc_length": "int64",
@@ -164,7 +155,6 @@ class TextDataset(ProcessingModule):
             "fetched_at": fetched.isoformat(),
             "status": page.status,
             "content_type": page.content_type,
-            "simhash": simhash(text),
             "robots_line": page.robots_line,
             "flags": page.flags,
             "rights": page.rights.as_json,
@@ -218,28 +208,3 @@ class TextDataset(ProcessingModule):
                 self._left_out.close()
             if self._lock is not None:
                 self._lock.release()
-
-
-def simhash(text: str) -> int:
-    """Return the 64-bit simhash of *text*; the simhashes of near-duplicates differ in few bits.
-
-    In Manku et al., "Detecting near-duplicates for web crawling", up to 3 bits may differ; the
-    method is Charikar's. The hash is built from all runs of three words in the first 100,000
-    characters, and is 0 if there are no words. Takes 0.3 ms for 1,000 words.
-    """
-    words = "\n".join(_WORD.findall(text[:MAX_SIMHASH_CHARS].lower())).encode().split()
-    if not words:
-        return 0
-
-    hashes = np.fromiter(map(xxhash.xxh64_intdigest, words), np.uint64, len(words))
-    if len(hashes) > 2:  # with fewer words, each word counts as a run
-        # Each position in a run has its own factor, so that the order of words matters.
-        hashes = hashes[:-2] + _FACTORS[0] * hashes[1:-1] + _FACTORS[1] * hashes[2:]
-    runs = (hashes * _FACTORS[2]).astype("<u8")
-    runs ^= runs >> np.uint64(32)
-
-    # A bit of the result is 1 if it is 1 in most of the runs.
-    bits = np.unpackbits(runs.view(np.uint8)).reshape(-1, 64)
-    # Count the ones in each column; the product is twice as fast as sum().
-    ones = np.ones(len(bits), np.float32) @ bits.astype(np.float32)
-    return int.from_bytes(np.packbits(2 * ones > len(bits)).tobytes(), "big")

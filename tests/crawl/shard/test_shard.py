@@ -103,25 +103,6 @@ def test_a_request_rests_with_the_host_of_its_url(tmp_path):
     close(state)
 
 
-@each("secs", 0.0, 1000.0)
-def test_hosts_are_let_alone_for_as_long_as_another_process_may_contact_them(tmp_path, secs):
-    state = opened(tmp_path)
-    shard = state.shards.find_held(0)
-    shard.frontier.requeue(Entry("http://a.test/", "a.test"))
-    close(state, publish=True)
-    state = opened(tmp_path)
-    shard = state.shards.find_held(0)
-    errors = []
-    shard.close(errors.append)
-    until = shard.clock() + secs
-    state.open_shard(shard, state.resources.job.shard(shard.name), rival_secs=secs)
-    is_ready, ready_at = shard.acquire() is not None, shard.frontier.ready_at()
-    close(state)
-    assert not errors
-    assert is_ready == (secs == 0)
-    assert is_ready or ready_at >= until
-
-
 def test_hosts_rest_from_the_start_of_a_machine_that_went_down(tmp_path):
     """Contacts that were journaled before it may not have come to the disk."""
     booted_at = time.time() - since_boot()

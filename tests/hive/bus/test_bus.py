@@ -343,17 +343,3 @@ async def test_a_redis_without_memory_gets_the_rest_later(tmp_path, redis_of):
             while len(b.shards[1].names) < 800 * 200 or not a.is_done:
                 await b.checkpoint()
                 await asyncio.sleep(0.1)
-
-
-async def test_a_cluster_carries_messages(tmp_path, redis_of):
-    server = redis_of(cluster=True)
-    async with drones(tmp_path, server.url, 2, shards=8) as (a, b):
-        for target in range(8):
-            a.send(links(2), source=target // 2 * 2, target=target)
-        shards = {**a.shards, **b.shards}
-        await until(lambda: all(len(shard.names) == 2 for shard in shards.values()))
-        await until(lambda: a.is_done)
-        server.restart(empty=True)
-        await a.beat("another")
-        await b.beat("another")
-        await until(lambda: a.is_done)

@@ -19,19 +19,16 @@ from webcrawl.crawl.seeds import BadLine
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry
 from webcrawl.hive.bus.live_seeds import LiveSeeds, SeedSource, parse_item, visit_item
-from webcrawl.hive.membership.connection import client_of, close
+from webcrawl.hive.membership.connection import client_of
 from webcrawl.revisit.history import History, encode_history
 
 KEY = "web:start_urls"
 TAKEN = "{web:start_urls}:taken"
-ONE_SERVER = pytest.mark.parametrize("server", ["one server"], indirect=True)
 
 
-@pytest.fixture(scope="module", params=["one server", "a cluster"])
-def server(tmp_path_factory, request):
-    directory = tmp_path_factory.mktemp("redis") / "r"
-    is_cluster = request.param == "a cluster"
-    with RedisServer(directory, cluster=is_cluster, appendonly=True) as server:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with RedisServer(tmp_path_factory.mktemp("redis") / "r", appendonly=True) as server:
         yield server
 
 
@@ -102,7 +99,7 @@ def reader(server):
                 reader.server = server
                 yield reader
         finally:
-            await close(client)
+            await client.aclose()
 
     return made
 
@@ -122,7 +119,6 @@ def urls(*numbers):
     return [f"https://site{number}.test/" for number in numbers]
 
 
-@ONE_SERVER
 @pytest.mark.cures("{} live seeds are waiting: let the hive run, then push the rest.")
 async def test_commands_push_no_more_than_a_hive_reads_soon(server, reader, tmp_path, monkeypatch):
     monkeypatch.setattr("webcrawl.control.sending._MAX_LIVE_SEEDS", 3)
@@ -191,7 +187,6 @@ async def test_without_shard_0_nothing_is_taken(server, reader):
         await one.until(1)
 
 
-@ONE_SERVER
 async def test_redis_may_go_away_and_come_back(server, reader, caplog):
     async with reader() as one:
         await one.gets(1)
@@ -207,7 +202,6 @@ async def test_redis_may_go_away_and_come_back(server, reader, caplog):
     assert caplog.text.count("Live seeds of web:start_urls cannot be read") == 1
 
 
-@ONE_SERVER
 async def test_what_is_no_seed_is_named_and_counted(server, reader, caplog):
     push(server, b"\xff", "{}", "{", "mailto:a@b.test", "x" * 70_000, *urls(1), "", "# a comment")
     async with reader() as one:
@@ -217,7 +211,6 @@ async def test_what_is_no_seed_is_named_and_counted(server, reader, caplog):
     assert "longer than 65536 bytes" in caplog.text
 
 
-@ONE_SERVER
 async def test_a_key_that_is_no_list_is_named(server, reader, caplog):
     with server.client() as client:
         client.sadd(KEY, *urls(1))
@@ -350,7 +343,6 @@ async def test_the_last_checkpoint_of_a_crawl_has_all_seeds(server, reader):
     assert left(server) == (0, 0)
 
 
-@ONE_SERVER
 async def test_with_many_batches_in_no_checkpoint_one_is_begun(server, reader):
     push(server, *urls(*range(100_001)))
     async with reader(REDIS_START_URLS_BATCH_SIZE=10_000) as one:

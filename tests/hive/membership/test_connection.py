@@ -1,13 +1,11 @@
-"""Clients of Redis by REDIS_URL: each kind of server, and what is said of one that is not there."""
-
-import asyncio
+"""Clients of Redis by REDIS_URL, and what is said of a server that cannot be used."""
 
 import pytest
-from patience import LIMIT_SECS, SLOWNESS
+from patience import SLOWNESS
 from redis.asyncio import Redis
-from redis_server import Cluster, Sentinel, by_tls, free_port
+from redis_server import by_tls, free_port
 from scrapy.settings import Settings
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.errors import FatalError, UnreachableError
 from webcrawl.hive.membership.asking import HERE, hive_name
@@ -16,8 +14,6 @@ from webcrawl.hive.membership.connection import (
     check,
     check_for_leases,
     client_of,
-    close,
-    fatal_error_of,
 )
 
 
@@ -29,7 +25,7 @@ async def talked(**given):
         await client.set("a", b"\xff")
         return await client.get("a")
     finally:
-        await close(client)
+        await client.aclose()
 
 
 async def test_a_server_on_a_port_with_a_password(redis_of):
@@ -54,13 +50,6 @@ async def test_the_settings_of_scrapy_redis(redis_of):
     assert await talked(**given, REDIS_PARAMS=params) == b"\xff"
 
 
-async def test_a_hive_connects_to_a_redis_cluster(redis_of):
-    server = redis_of(cluster=True, password="geheim")
-    missing = f"127.0.0.1:{free_port()}"
-    for url in (server.url, server.url.replace("@", f"@{missing},")):
-        assert await talked(REDIS_URL=url) == b"\xff"
-
-
 async def test_a_hive_connects_to_redis_by_tls_and_checks_its_certificate(redis_of):
     async with by_tls(redis_of()) as named:
         assert await talked(REDIS_URL=named) == b"\xff"
@@ -68,24 +57,6 @@ async def test_a_hive_connects_to_redis_by_tls_and_checks_its_certificate(redis_
         assert await talked(REDIS_URL=url, REDIS_PARAMS={"ssl_ca_certs": authority}) == b"\xff"
         with pytest.raises(FatalError, match=r"does not answer .*certificate verify failed"):
             await talked(REDIS_URL=url)
-
-
-async def test_a_sentinel_leads_to_the_next_master(redis_of):
-    one = redis_of("one", port=True, password="geheim")
-    two = redis_of("two", replica_of=one, password="geheim")
-    sentinel = redis_of("watch", kind=Sentinel, server=one)
-    url = sentinel.url.replace("//", f"//:geheim@127.0.0.1:{free_port()},")
-    client = client_of(Settings({"REDIS_URL": url}))
-    await check(client)
-    await client.set("a", 1)
-    assert await client.wait(1, 10_000) == 1  # the replica has it
-    sentinel.wait_for_replicas(1)
-    one.kill()
-    with pytest.raises(UNREACHABLE):
-        await client.get("a")
-    sentinel.wait_for_master(two)
-    assert await client.get("a") == b"1"
-    await close(client)
 
 
 async def test_a_call_fails_at_once_while_redis_is_down_and_works_again(redis_of):
@@ -105,20 +76,7 @@ async def test_a_call_fails_at_once_while_redis_is_down_and_works_again(redis_of
             await client.get("a")
         server.start()
         assert await client.get("a") == b"1"
-        await close(client)
-
-
-async def test_a_client_of_a_cluster_that_was_down_works_again(redis_of):
-    server = redis_of(cluster=True, appendonly=True)
-    client = client_of(Settings({"REDIS_URL": server.url}))
-    await client.set("a", 1)
-    server.kill()
-    for _ in range(2):
-        with pytest.raises(UNREACHABLE):
-            await client.get("a")
-    server.start()
-    assert await client.get("a") == b"1"
-    await close(client)
+        await client.aclose()
 
 
 async def test_the_address_of_a_hives_own_redis_stays_out_of_its_settings(server):
@@ -126,7 +84,7 @@ async def test_the_address_of_a_hives_own_redis_stays_out_of_its_settings(server
     settings = Settings()
     client = client_of(settings, server.url)
     assert await client.ping()
-    await close(client)
+    await client.aclose()
     assert hive_name(settings) == HERE
 
 
@@ -135,7 +93,7 @@ async def checked_for_leases(url):
     try:
         await check_for_leases(client)
     finally:
-        await close(client)
+        await client.aclose()
 
 
 @pytest.mark.cures("when its memory is full: set maxmemory-policy noeviction.")
@@ -152,42 +110,17 @@ async def test_a_redis_that_drops_keys_when_it_is_full_is_one_sentence(server):
         await checked_for_leases(server.url)
 
 
-async def test_a_cluster_of_which_one_master_drops_keys_when_it_is_full_is_one_sentence(redis_of):
-    cluster = redis_of(kind=Cluster, hive="web")
-    await checked_for_leases(cluster.url)
-    with cluster.master.client() as client:  # the URL names another one
-        client.config_set("maxmemory-policy", "allkeys-lru")
-        client.config_set("maxmemory", "100mb")
-    with pytest.raises(FatalError, match="has maxmemory-policy allkeys-lru"):
-        await checked_for_leases(cluster.url)
-
-
-@pytest.mark.cures("set REDIS_URL to redis+cluster://HOST:PORT.")
-async def test_a_url_of_one_server_that_names_a_node_of_a_cluster_is_one_sentence(redis_of):
+async def test_a_url_that_names_a_node_of_a_cluster_is_one_sentence(redis_of):
     """Even if that has all keys: another node may take its place."""
-    node = redis_of(cluster=True)
-    url = f"redis://127.0.0.1:{node.port}/0"
-    with pytest.raises(FatalError, match=r"of a Redis Cluster: set REDIS_URL to redis\+cluster://"):
-        await talked(REDIS_URL=url)
-    assert (
-        await talked(REDIS_URL=url.replace("redis:", "redis+cluster:").removesuffix("/0"))
-        == b"\xff"
-    )
+    node = redis_of(port=True, more=("--cluster-enabled", "yes"))
+    expected = "REDIS_URL names a node of a Redis Cluster. Instead, one server is enough, which may"
+    with pytest.raises(FatalError, match=expected):
+        await talked(REDIS_URL=node.tcp_url)
 
 
 async def test_a_redis_that_does_not_answer_ends_with_one_sentence():
-    for scheme in ("redis", "redis+cluster"):
-        with pytest.raises(FatalError, match=r"Redis at REDIS_URL does not answer .*: start it"):
-            await talked(REDIS_URL=f"{scheme}://127.0.0.1:{free_port()}")
-
-
-async def test_what_sentinels_say_is_a_sentence():
-    """redis-py describes each of them in 700 characters."""
-    url = f"redis+sentinel://127.0.0.1:{free_port()},127.0.0.1:{free_port()}/web/0"
-    expected = "Redis at REDIS_URL does not answer (No master found for 'web')"
-    with pytest.raises(UnreachableError) as caught:
-        await talked(REDIS_URL=url)
-    assert str(caught.value) == f"{expected}: start it, or correct the URL."
+    with pytest.raises(UnreachableError, match=r"Redis at REDIS_URL does not answer .*: start it"):
+        await talked(REDIS_URL=f"redis://127.0.0.1:{free_port()}")
 
 
 @cases(
@@ -195,9 +128,6 @@ async def test_what_sentinels_say_is_a_sentence():
     """
         {"REDIS_URL": "http://somewhere"}
         {"REDIS_URL": "redis+other://somewhere"}
-        {"REDIS_URL": "redis+sentinel://somewhere"}
-        {"REDIS_URL": "redis+cluster://somewhere:port"}
-        {"REDIS_URL": "redis+cluster://"}
         {"REDIS_PARAMS": "{"}
         {"REDIS_URL": "redis://somewhere?db=x"}
     """,
@@ -207,6 +137,17 @@ def test_a_url_that_cannot_be_is_one_sentence(given):
         client_of(Settings(given))
 
 
+@each("scheme", "redis+sentinel", "redis+cluster", "rediss+sentinel", "rediss+cluster")
+def test_sentinels_and_clusters_are_answered_with_what_to_use_instead(scheme):
+    with pytest.raises(FatalError) as caught:
+        client_of(Settings({"REDIS_URL": f"{scheme}://:geheim@a.test:1,b.test/hive/0"}))
+    assert str(caught.value) == (
+        "REDIS_URL or REDIS_PARAMS cannot be used: redis+sentinel:// and redis+cluster:// ended "
+        "with 0.6. Instead, one server is enough, which may be restarted or replaced during a "
+        "crawl: see docs/howto/several-machines.md."
+    )
+
+
 async def test_an_unknown_parameter_is_one_sentence():
     with pytest.raises(FatalError, match="unexpected keyword argument 'sokket_timeout'"):
         await talked(REDIS_PARAMS={"sokket_timeout": 1})
@@ -214,40 +155,3 @@ async def test_an_unknown_parameter_is_one_sentence():
 
 def test_without_a_url_it_is_the_local_server():
     assert isinstance(client_of(Settings()), Redis)
-
-
-@pytest.mark.cures("The Redis at REDIS_URL refuses writes without its replicas: start them.")
-async def test_a_master_that_refuses_to_write_without_replicas_is_named(redis_of):
-    server = redis_of("one", port=True, more=("--min-replicas-to-write", "1"))
-    client = client_of(Settings({"REDIS_URL": server.url}))
-    with pytest.raises(UNREACHABLE) as caught:
-        await client.set("a", 1)
-    error = fatal_error_of(caught.value)
-    assert isinstance(error, UnreachableError)
-    assert str(error) == "The Redis at REDIS_URL refuses writes without its replicas: start them."
-    replica = redis_of("two", replica_of=server)
-    replica.wait_for(lambda other: other.info()["master_link_status"] == "up")
-    assert await client.set("a", 1)
-    await close(client)
-
-
-async def test_a_drone_refused_for_lack_of_replicas_asks_the_sentinels_again(redis_of):
-    demands = ("--min-replicas-to-write", "1", "--min-replicas-max-lag", "1")
-    one = redis_of("one", port=True, more=demands)
-    two = redis_of("two", replica_of=one)
-    three = redis_of("three", port=True)
-    sentinel = redis_of("watch", kind=Sentinel, server=one)
-    client = client_of(Settings({"REDIS_URL": sentinel.url}))
-    sentinel.wait_for_replicas(1)
-    await client.set("a", 1)
-    two.kill()
-    async with asyncio.timeout(LIMIT_SECS):
-        with pytest.raises(UNREACHABLE, match="NOREPLICAS"):  # noqa: PT012  # it takes a second
-            while True:
-                await client.set("a", 2)
-                await asyncio.sleep(0.05)
-    sentinel.watch(three)
-    await client.set("a", 3)
-    with three.client() as other:
-        assert other.get("a") == "3"
-    await close(client)

@@ -88,15 +88,14 @@ def run(*arguments):
 def test_a_page_is_self_contained_and_changes_nothing_else(stored, tmp_path):
     write_all(stored)
     before = contents(stored)
-    done = run(stored, "--price-per-hour", "0.5")
+    done = run(stored)
     assert done.returncode == 0
-    assert done.stderr.startswith("report: --price-per-hour is deprecated and goes with 0.6: mul")
     written = stored / "report.html"
     after = contents(stored)
     assert after.pop(written)
     assert after == before
     text = written.read_text("utf-8")
-    assert done.stdout.startswith(f"2,666 pages; the report is {written}; a million pages cost an ")
+    assert done.stdout == f"2,666 pages; the report is {written}\n"
     root = html.fromstring(text)
     assert root.xpath("//script | //link | //img | //iframe | //object | //form") == []
     policy = root.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
@@ -267,7 +266,6 @@ def test_the_live_page_has_questions_commands_and_only_its_own_scripts(stored):
     [
         (["{}/none"], "report: There is no crawl in JOBDIR {}/none"),
         (["{}", "-o", "{}/no/report.html"], "cannot be written: name a file in"),
-        (["{}", "--price-per-hour", "nan"], "--price-per-hour must be a number"),
         (["{}", "{}"], "name one job directory"),
     ],
 )
@@ -282,7 +280,7 @@ def test_a_disk_without_room_for_the_hosts_is_reported_in_a_sentence(tmp_path, m
     write_log(tmp_path, lines(10))
     trouble = Mock(side_effect=sqlite3.OperationalError("database or disk is full"))
     monkeypatch.setattr(TotalsFile, "add", trouble)
-    unset = dict.fromkeys(("price_per_hour", "output", "csv", "bundle"))
+    unset = dict.fromkeys(("output", "csv", "bundle"))
     options = Namespace(json=False, **unset)
     with pytest.raises(FatalError, match="cannot be written: database or disk is full"):
         _run([str(tmp_path)], options, Settings())
@@ -360,7 +358,7 @@ def overlapping(boxes):
 def test_a_browser_shows_it_light_and_dark_wide_and_narrow(stored, tmp_path):
     write_all(stored)
     written = tmp_path / "report.html"
-    assert run(stored, "-o", written, "--price-per-hour", "0.5").returncode == 0
+    assert run(stored, "-o", written).returncode == 0
     found = {}
     with chromium() as browser:
         for scheme in ("light", "dark"):

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from crawling import printed
 from golden import golden
 from reading_report import (
     crawl_of,
@@ -132,15 +131,6 @@ def test_unknown_times_are_left_out(tmp_path, stats, hosts):
     summary = dict(found.summary)
     assert summary["hosts contacted"] == hosts
     assert not {"running time", "pages per second"} & {*summary}
-    said = printed("report", tmp_path, "--price-per-hour", "36")
-    assert "; a million pages cost an unknown sum, because" in said
-
-
-def test_the_cost_of_a_million_pages_is_printed(tmp_path):
-    write_log(tmp_path, KNOWN)
-    (tmp_path / "stats.json").write_text(json.dumps(STATS))
-    said = printed("report", tmp_path, "--price-per-hour", "36")
-    assert said.endswith("; a million pages cost $30,000.00\n")  # 2 pages in 6 s, 6 cents
 
 
 def test_summary_and_report_agree_on_which_urls_were_given_up(tmp_path):

@@ -188,7 +188,7 @@ def test_a_directory_is_replaced_whole_or_not_at_all(tmp_path):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert len(before) == 6
     write_log(tmp_path / "job", [line("http://a.test/", "http_200", n) for n in range(1, 200)])
-    unset = dict.fromkeys(("price_per_hour", "output", "figures", "bundle"))
+    unset = dict.fromkeys(("output", "bundle"))
     options = Namespace(json=False, csv=folder, **unset)
     with full_disk(4000, FatalError):
         _run([str(tmp_path / "job")], options, Settings())
@@ -198,5 +198,3 @@ def test_a_directory_is_replaced_whole_or_not_at_all(tmp_path):
     assert (folder / "crawl.log").read_text().count("\n") == 199
     (folder / "notes.txt").touch()
     assert "contains other files" in refusal("report", tmp_path / "job", "--csv", folder)
-    said = refusal("report", tmp_path / "job", "--json", "--price-per-hour", "1")
-    assert "--price-per-hour is not for --json" in said

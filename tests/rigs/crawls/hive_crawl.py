@@ -76,7 +76,7 @@ _LATE = re.compile(
     r" has expired \((?:the process did not run for |Redis or HIVE_STORE answered too late\))"
     r"|The leases expired while Redis changed"
     r"|Not published: "
-    r"| were lost to other drones, "
+    r"| were lost to other drones: "
 )
 # What it says of a checkpoint: that not all of it is in the store, and that it was made.
 _IN_PART = " uploaded to HIVE_STORE; the others follow"
@@ -246,11 +246,6 @@ class HiveCrawl:
             for number, owner in self._ask("hgetall", SHARDS).items()
             if drone.name == owner.partition(" ")[2]
         }
-
-    def claims(self):
-        """The newest claims in the store, by shard."""
-        names = sorted(path.name for path in (self._directory / "store/claims").iterdir())
-        return {int(shard): int(token) for shard, token in (name.split("-") for name in names)}
 
     @property
     def acknowledged(self):
@@ -474,14 +469,13 @@ class HiveCrawl:
 
 
 class Owners:
-    """Which drone had which shard when, in a thread that keeps looking at the tables of *servers*.
+    """Which drone had which shard when, in a thread that keeps looking at the table of *server*.
 
-    With one server, who has claimed a shard last has it. Two masters may both give it away, and the
-    drone that has it by the newer claim waits until the other has stopped.
+    Who has claimed a shard last has it.
     """
 
-    def __init__(self, *servers):
-        self._servers = servers
+    def __init__(self, server):
+        self._server = server
         self._shards = Shards(number=_SHARDS)
         self._claims = defaultdict(dict)  # by shard: drones, by when they have claimed it
         self._is_over = threading.Event()
@@ -496,12 +490,10 @@ class Owners:
         self._thread.join()
 
     def _look(self):
-        with ExitStack() as stack:
-            clients = [stack.enter_context(server.client()) for server in self._servers]
+        with self._server.client() as client:
             while not self._is_over.wait(0.02):
-                for client in clients:
-                    with suppress(redis.RedisError):  # it was killed
-                        self._read(client.hgetall(SHARDS))
+                with suppress(redis.RedisError):  # it was killed
+                    self._read(client.hgetall(SHARDS))
 
     def _read(self, table):
         for shard, owner in table.items():
@@ -521,23 +513,6 @@ class Owners:
         times = sorted(claims)
         before = times[: bisect(times, hit.start)]
         return claims[before[-1]] if before else ""
-
-    def late(self, hits, drones):
-        """The contacts of *drones* with hosts of a shard after a contact by a newer claim."""
-        names = {drone.address: drone.name for drone in drones}
-        newest = defaultdict(float)  # by shard: the claim by which it was contacted
-        found = []
-        for hit in sorted(hits, key=lambda hit: hit.start):
-            shard = self._shards.number_of(hit.host)
-            claimed_at = max(
-                at
-                for at, drone in {0.0: "", **self._claims[shard]}.items()
-                if at <= hit.start and drone in ("", names[hit.client])
-            )
-            if claimed_at < newest[shard] or not claimed_at:
-                found.append(hit)
-            newest[shard] = max(newest[shard], claimed_at)
-        return found
 
 
 # --- what may befall a hive

@@ -18,7 +18,7 @@ from webcrawl.hive.bus.messages import encode_links
 from webcrawl.hive.bus.outbox import Outbox
 from webcrawl.hive.bus.receiver import Receiver
 from webcrawl.hive.bus.sender import Sender
-from webcrawl.hive.membership.connection import UNREACHABLE, client_of, close, servers
+from webcrawl.hive.membership.connection import UNREACHABLE, client_of
 from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.urls import Link
 
@@ -126,7 +126,7 @@ class BusDrone:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await close(self.client)
+        await self.client.aclose()
         for part in (*self.outboxes.values(), *self.inboxes.values()):
             part.close()
 
@@ -146,7 +146,7 @@ class BusDrone:
             )
             names = [one.decode() for one in acks]
             told = dict(zip(map(int, names[::2]), names[1::2], strict=True))
-            incarnation = f"{found.decode()} {await servers(self.client)}"
+            incarnation = f"{found.decode()} {(await self.client.info('server'))['run_id']}"
             self.sender.on_heartbeat(incarnation, told)
             self.receiver.incarnation = incarnation
 

@@ -321,23 +321,20 @@ class Shard:
                 size=fixed_share(_ROBOTS_FILES), max_bytes=fixed_share(_ROBOTS_BYTES)
             )
 
-    def open(
-        self, state: StateDirectory, *, forgets: bool = False, rival_secs: float = 0.0
-    ) -> None:
+    def open(self, state: StateDirectory, *, forgets: bool = False) -> None:
         """Open all parts from the saved *state*, and attach them to it. Blocks.
 
-        *forgets* tells that the records of the last contacts may be missing, and *rival_secs* for
-        how long another process may still contact the hosts. Raises CorruptRecordError,
-        NewerFormatError and OSError, and FatalError if a rules file is invalid or a setting such as
-        POLITENESS_KEY differs from the saved one; then nothing stays open.
+        *forgets* tells that the records of the last contacts may be missing. Raises
+        CorruptRecordError, NewerFormatError and OSError, and FatalError if a rules file is invalid
+        or a setting such as POLITENESS_KEY differs from the saved one; then nothing stays open.
         """
         try:
-            self._open(state, forgets=forgets, rival_secs=rival_secs)
+            self._open(state, forgets=forgets)
         except BaseException:
             self.close(lambda _: None)
             raise
 
-    def _open(self, state: StateDirectory, *, forgets: bool, rival_secs: float) -> None:
+    def _open(self, state: StateDirectory, *, forgets: bool) -> None:
         """Check that *state* belongs to a crawl with these settings, then do as ``open`` says."""
         if state.resumed and state.facts.get("seed", 0) != seed_in_use():
             raise FatalError(
@@ -365,12 +362,10 @@ class Shard:
             table.open(state.saved_snapshot(name))
         for joined, owned in self._added_parts.items():
             owned.open(state.saved_snapshot(joined))
-        if forgets or rival_secs:
-            unlogged_until = self.clock() + rival_secs
-        else:
-            # A power failure may have destroyed the records of contacts before the machine booted,
-            # which it did at the clock's offset. Without a reboot no record is missing.
-            unlogged_until = self.clock.offset if state.rebooted else 0.0
+        # A power failure may have destroyed the records of contacts before the machine booted,
+        # which it did at the clock's offset. Without a reboot no record is missing.
+        booted_at = self.clock.offset if state.rebooted else 0.0
+        unlogged_until = self.clock() if forgets else booted_at
         # Opened last, because the pages in its done log are passed to the content-seen test again.
         self.frontier.open(
             state.saved_snapshot("frontier"),

@@ -11,10 +11,10 @@ needs; a warning names the others. An item with ``visit`` in meta, as pushed by 
 --refetch``, is a URL that was finished before.
 
 The process with shard 0 reads items in batches; a single-process crawl always has shard 0. A batch
-is moved atomically from the list to a hash next to it, in the same hash slot. It is deleted from
-there when a checkpoint that began after its submission has been published. The next holder of shard
-0 submits the remaining batches again, so each item is submitted at least once. Items pushed after
-the end of a crawl wait for its next run.
+is moved atomically from the list to a hash next to it. It is deleted from there when a checkpoint
+that began after its submission has been published. The next holder of shard 0 submits the remaining
+batches again, so each item is submitted at least once. Items pushed after the end of a crawl wait
+for its next run.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Annotated, Any, NamedTuple, Self
 
 import msgspec
 from msgspec import UNSET, UnsetType
+from redis.asyncio import Redis
 from scrapy import FormRequest, Request
 from scrapy.settings import BaseSettings
 from scrapy.statscollectors import StatsCollector
@@ -38,7 +39,7 @@ from webcrawl.crawl.process import Process
 from webcrawl.crawl.seeds import BadLine, Seed, parse_line
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NO_URLS, Entry
-from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, is_cancelled, reason_of
+from webcrawl.hive.membership.connection import UNREACHABLE, is_cancelled, reason_of
 from webcrawl.randomness import random_hex
 from webcrawl.revisit.history import history_of
 from webcrawl.urls import SCHEMES, normalize
@@ -192,7 +193,7 @@ class LiveSeeds:
     def __init__(
         self,
         *,
-        client: RedisClient,
+        client: Redis,
         source: SeedSource,
         process: Process,
         stats: StatsCollector,
@@ -201,7 +202,7 @@ class LiveSeeds:
         self._key, pop_script, self._batch_size = source
         self._take_script = pop_script + _KEEP_SCRIPT
         # The hash in Redis that has the submitted batches, by name, until a checkpoint has them.
-        # The braces put it into the same hash slot as the list.
+        # Until 0.5, a Redis Cluster needed the braces; the name stays the same.
         self._unsaved_key = f"{{{self._key}}}:taken"
         self._process = process
         self._stats = stats

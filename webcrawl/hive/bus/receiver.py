@@ -13,14 +13,13 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from redis.asyncio import RedisCluster
+from redis.asyncio import Redis
 
 from webcrawl.clock import now, wall_time
 from webcrawl.errors import FatalError
 from webcrawl.hive.bus.inbox import FOREIGN, GARBAGE, Inbox
-from webcrawl.hive.membership.connection import RETRY_SECS, UNREACHABLE, RedisClient, is_cancelled
+from webcrawl.hive.membership.connection import RETRY_SECS, UNREACHABLE, is_cancelled
 from webcrawl.hive.membership.keys import Keys, stream_id_key
 from webcrawl.storage.record_log import CorruptRecordError
 
@@ -50,7 +49,7 @@ class Receiver:
     *fail* is called with exceptions of disks and shards.
     """
 
-    client: RedisClient
+    client: Redis
     keys: Keys
     inboxes: Mapping[int, Inbox]
     fail: Callable[[Exception], object]
@@ -108,33 +107,13 @@ class Receiver:
             return []
 
         cursors = [cursor for *_, cursor in by_stream.values()]
-        if isinstance(self.client, RedisCluster):
-            answer = await self._read_each([*by_stream], cursors)
-        else:
-            client: Any = self.client
-            answer = await client.execute_command(
-                *("XREAD", "COUNT", _READ_ENTRIES, "BLOCK", _BLOCK_MS, "STREAMS"),
-                *by_stream,
-                *cursors,
-            )
+        answer = await self.client.execute_command(
+            *("XREAD", "COUNT", _READ_ENTRIES, "BLOCK", _BLOCK_MS, "STREAMS"),
+            *by_stream,
+            *cursors,
+        )
         streams = ((name.decode(), entries) for name, entries in answer or ())
         return [(*by_stream[stream], entries) for stream, entries in streams]
-
-    async def _read_each(self, streams: Sequence[str], cursors: Sequence[str]) -> list[Any]:
-        """Read *streams* from a cluster, where one command cannot wait for several servers."""
-        client: Any = self.client
-        pipeline = client.pipeline(transaction=False)
-        for stream, cursor in zip(streams, cursors, strict=True):
-            pipeline.execute_command("XRANGE", stream, f"({cursor}", "+", "COUNT", _READ_ENTRIES)
-        answers = await pipeline.execute()
-        answered = [
-            (stream.encode(), entries)
-            for stream, entries in zip(streams, answers, strict=True)
-            if entries
-        ]
-        if not answered:
-            await asyncio.sleep(_IDLE_SECS)
-        return answered
 
     async def _take_in(self, number: int, inbox: Inbox, cursor: str, entries: _Entries) -> None:
         """Pass *entries* to *inbox*, as long as its shard is held and its cursor is unchanged."""

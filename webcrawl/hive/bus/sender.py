@@ -3,9 +3,9 @@
 Each shard has a stream in Redis. Its entries have one field ``b``: messages, packed by
 ``storage.record_log.pack_many``. The ID of each entry is reported to the segments of its messages.
 
-Redis may lose its data: all of it, or what was written since it last saved or replicated. Then
-earlier IDs become meaningless. An *incarnation* identifies the data, and the server processes that
-have held it without a break. When a heartbeat finds another incarnation, the outboxes are rewound,
+Redis may lose its data: all of it, or what was written since it last saved. Then earlier IDs become
+meaningless. An *incarnation* identifies the data, and the server process that has held it without a
+break. When a heartbeat finds another incarnation, the outboxes are rewound,
 streams are read from their beginnings, and only later acknowledgements count. So a message arrives
 at least once even if Redis loses it, and the crawl itself never waits for Redis.
 
@@ -24,13 +24,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from redis.asyncio import RedisCluster
+from redis.asyncio import Redis
 
 from webcrawl.hive.bus.outbox import Outbox, Outgoing
 from webcrawl.hive.membership.connection import (
     RETRY_SECS,
     UNREACHABLE,
-    RedisClient,
     is_cancelled,
     reason_of,
 )
@@ -92,7 +91,7 @@ class Sender:
     called with exceptions of disks.
     """
 
-    client: RedisClient
+    client: Redis
     keys: Keys
     outboxes: Mapping[int, Outbox]
     cache: UrlCache
@@ -216,18 +215,16 @@ class Sender:
                     self.cache.admit(self._mark_delivered(entry, stream_id.decode()))
 
     def _calls_to_redis(self) -> Iterable[list[_Entry]]:
-        """Yield the entries for each call to Redis; on a cluster, a call is for one stream.
+        """Yield the entries for each call to Redis.
 
         The caller may remove messages from the queues meanwhile, because each queue is read once.
         """
-        is_for_one_stream = isinstance(self.client, RedisCluster)
         call: list[_Entry] = []
         size = 0
         # Both loops are over copies, as messages that were sent leave the queues.
         for target in [*self._queues]:
             for entry in [*_entries(target, self._queues[target])]:
-                is_full = size + len(entry.packed) > _CALL_BYTES
-                if call and (is_full or (is_for_one_stream and call[0].target != target)):
+                if call and size + len(entry.packed) > _CALL_BYTES:
                     yield call
                     call = []
                     size = 0

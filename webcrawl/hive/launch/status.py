@@ -8,6 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 import msgspec
+from redis.asyncio import Redis
 from scrapy.settings import Settings
 
 from webcrawl.clock import now
@@ -17,7 +18,7 @@ from webcrawl.errors import FatalError, UnreachableError
 from webcrawl.hive.launch.crawl_stats import stats_of
 from webcrawl.hive.launch.supervisor import held_locks
 from webcrawl.hive.membership.asking import ask_hive
-from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient
+from webcrawl.hive.membership.connection import UNREACHABLE
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.membership import Beat, Membership
 from webcrawl.hive.membership.report import DroneFigures, drone_name
@@ -53,17 +54,13 @@ class DroneStatus(msgspec.Struct, frozen=True):
 
 
 class HiveStatus(msgspec.Struct, frozen=True):
-    """Status of a hive, *secs* after its start; *orphans* counts the shards without a drone.
-
-    *warning* is deprecated: always "", for programs that read ``hive status --json`` until 0.6.
-    """
+    """Status of a hive, *secs* after its start; *orphans* counts the shards without a drone."""
 
     secs: float
     shards: int
     orphans: int
     drones: Sequence[DroneStatus]
     note: str = ""
-    warning: str = ""
 
 
 def status_of(beat: Beat) -> HiveStatus:
@@ -141,7 +138,7 @@ def _rows_of(drone: DroneStatus, width: int) -> Iterator[str]:
         yield f"  {note}"
 
 
-async def look(client: RedisClient, keys: Keys) -> HiveStatus:
+async def look(client: Redis, keys: Keys) -> HiveStatus:
     """Return the current status of the hive with *keys*.
 
     Raises FatalError if there is no such hive, or one of UNREACHABLE.
@@ -179,7 +176,7 @@ def _local_status(jobdir: Path) -> HiveStatus:
 
 
 async def stop_and_wait(
-    client: RedisClient,
+    client: Redis,
     keys: Keys,
     *,
     secs: float,

@@ -6,15 +6,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
+from redis.asyncio import Redis
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError, UnreachableError
 from webcrawl.hive.membership.connection import (
     UNREACHABLE,
-    RedisClient,
     check,
     client_of,
-    close,
     fatal_error_of,
 )
 from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
@@ -27,7 +26,7 @@ HERE = "local"
 
 
 async def ask_hive(
-    name: str, settings: Settings, ask: Callable[[RedisClient, Keys], Awaitable[_T]]
+    name: str, settings: Settings, ask: Callable[[Redis, Keys], Awaitable[_T]]
 ) -> _T:
     """Call *ask* with a Redis client and the keys of the hive *name*, and return its result.
 
@@ -49,7 +48,7 @@ async def ask_hive(
             "with -s REDIS_URL=URL -s HIVE=NAME."
         ) from error
     finally:
-        await close(client)
+        await client.aclose()
 
 
 def hive_name(settings: Settings) -> str:

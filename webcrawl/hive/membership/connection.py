@@ -2,15 +2,11 @@
 
 REDIS_URL is one of
 
-    redis://user:password@host:port/db                     rediss:// is the same over TLS
+    redis://user:password@host:port/db        rediss:// is the same over TLS
     unix://user:password@/path/to/socket?db=0
-    redis+cluster://user:password@host:port,host:port      rediss+cluster://
-    redis+sentinel://user:password@host:port,host:port/service/db       rediss+sentinel://
 
 with options of redis-py after a question mark (``?ssl_ca_certs=/etc/ca.pem``), or in REDIS_PARAMS.
-The user and password in a sentinel URL are those of the server; those of the sentinels are in
-REDIS_PARAMS, as ``{"sentinel_kwargs": {"password": ...}}``. Without a URL, REDIS_HOST, REDIS_PORT
-and REDIS_DB are used.
+Without a URL, REDIS_HOST, REDIS_PORT and REDIS_DB are used.
 
 The client returns bytes and uses RESP2, which Redis 6.2 and all newer versions support. When it
 loses its connection, as after a restart of Redis, it retries once immediately, so a command may be
@@ -21,26 +17,17 @@ after which a call can be repeated later.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, TypeAlias
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any
+from urllib.parse import urlsplit
 
-from redis.asyncio import Redis, RedisCluster, Sentinel
-from redis.asyncio.cluster import ClusterNode
-from redis.asyncio.connection import SSLConnection, parse_url
+from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import (
-    MasterNotFoundError,
-    SentinelConnectionPool,
-    SentinelManagedConnection,
-)
 from redis.backoff import NoBackoff
 from redis.exceptions import (
     AuthenticationError,
     ConnectionError,  # noqa: A004 - redis-py's own
     NoPermissionError,
-    RedisClusterException,
     RedisError,
-    ResponseError,
 )
 from scrapy.settings import BaseSettings
 
@@ -48,30 +35,31 @@ from webcrawl.configuration.secrets import masked_error
 from webcrawl.configuration.values import whole_number
 from webcrawl.errors import FatalError, UnreachableError
 
-#: Client of one server, or of all servers of a cluster.
-RedisClient: TypeAlias = Redis | RedisCluster
-#: The exceptions that a client raises while Redis is down, starting, full or without a master.
+#: The exceptions that a client raises while Redis is down, starting, full or a replica.
 # uvloop raises RuntimeError if a connection is reset during a write.
-UNREACHABLE = (RedisError, RedisClusterException, OSError, TimeoutError, RuntimeError)
+UNREACHABLE = (RedisError, OSError, TimeoutError, RuntimeError)
 
 # The oldest usable version: the first one with XTRIM MINID.
 _MIN_VERSION = (6, 2)
 _PORT = 6379
-_SENTINEL_PORT = 26379
 #: The longest wait for an answer. A server that is up takes milliseconds.
 TIMEOUT_SECS = 5.0
 #: Seconds between two tries while Redis is down.
 RETRY_SECS = 1.0
+_ONE_SERVER = (
+    "Instead, one server is enough, which may be restarted or replaced during a crawl: see "
+    "docs/howto/several-machines.md"
+)
 # Parameters that scrapy-redis needs for its own blocking client; they are ignored here.
 _IGNORED_PARAMS = frozenset(
     {"url", "redis_cls", "retry_on_timeout", "encoding", "decode_responses", "protocol"}
 )
 
 
-def client_of(settings: BaseSettings, url: str | None = None) -> RedisClient:
+def client_of(settings: BaseSettings, url: str | None = None) -> Redis:
     """Return a client for the Redis in *settings* or at *url*, which connects on first use.
 
-    It must be closed with ``close``. Raises FatalError for an invalid URL or invalid parameters.
+    It must be closed with ``aclose``. Raises FatalError for an invalid URL or invalid parameters.
     """
     url = url or settings.get("REDIS_URL")
     try:
@@ -87,7 +75,7 @@ def client_of(settings: BaseSettings, url: str | None = None) -> RedisClient:
         raise FatalError(f"REDIS_URL or REDIS_PARAMS cannot be used: {reason}.") from None
 
 
-async def check(client: RedisClient) -> None:
+async def check(client: Redis) -> None:
     """Raise FatalError unless a usable Redis answers within 5 seconds."""
     try:
         answer = await client.execute_command("INFO", "server")
@@ -98,30 +86,26 @@ async def check(client: RedisClient) -> None:
     if tuple(map(int, version.split(".")[:2])) < _MIN_VERSION:
         raise FatalError(f"Redis 6.2 or newer is needed; REDIS_URL has version {version}.")
     mode = answer.get("redis_mode", answer.get("server_mode"))  # the latter in Valkey
-    if mode == "cluster" and not isinstance(client, RedisCluster):
-        raise FatalError(
-            "REDIS_URL names a node of a Redis Cluster: set REDIS_URL to redis+cluster://HOST:PORT."
-        )
+    if mode == "cluster":
+        raise FatalError(f"REDIS_URL names a node of a Redis Cluster. {_ONE_SERVER}")
 
 
-async def check_for_leases(client: RedisClient) -> None:
+async def check_for_leases(client: Redis) -> None:
     """Raise FatalError if Redis may evict leases.
 
     Raises one of UNREACHABLE if Redis does not answer.
     """
-    for memory_info in await _info_of_servers(client, "memory"):
-        policy = str(memory_info.get("maxmemory_policy", "noeviction"))
-        if policy != "noeviction" and int(memory_info.get("maxmemory", 0)):
-            raise FatalError(
-                f"The Redis at REDIS_URL has maxmemory-policy {policy}, so it deletes leases and "
-                "links when its memory is full: set maxmemory-policy noeviction."
-            )
+    memory_info = await client.execute_command("INFO", "memory")
+    policy = str(memory_info.get("maxmemory_policy", "noeviction"))
+    if policy != "noeviction" and int(memory_info.get("maxmemory", 0)):
+        raise FatalError(
+            f"The Redis at REDIS_URL has maxmemory-policy {policy}, so it deletes leases and "
+            "links when its memory is full: set maxmemory-policy noeviction."
+        )
 
 
 def reason_of(error: Exception) -> str:
     """Return the text of *error*, or its type, as that of a timeout is empty."""
-    if isinstance(error, MasterNotFoundError):  # describes each sentinel in 700 characters
-        return str(error).partition(" : ")[0]
     return str(error) or type(error).__name__
 
 
@@ -135,44 +119,15 @@ def fatal_error_of(error: Exception) -> FatalError:
     causes: list[BaseException] = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
         causes.append(cause)
-    # redis-py gives the errors of sentinels only as text.
-    if "AuthenticationError" in str(error) or any(
-        isinstance(cause, AuthenticationError | NoPermissionError) for cause in causes
-    ):
+    if any(isinstance(cause, AuthenticationError | NoPermissionError) for cause in causes):
         return FatalError(
             f"Redis refuses the user or password in REDIS_URL or REDIS_PARAMS: {reason}."
         )
     if "WRONGTYPE" in reason:
         return FatalError(f"A Redis key of the hive has a value of another type: {reason}.")
-    if "NOREPLICAS" in reason:
-        return UnreachableError(
-            "The Redis at REDIS_URL refuses writes without its replicas: start them."
-        )
     return UnreachableError(
         f"Redis at REDIS_URL does not answer ({reason}): start it, or correct the URL."
     )
-
-
-async def servers(client: Any) -> str:
-    """Return the IDs of the server processes that *client* gets its data from."""
-    return " ".join(
-        sorted(str(info["run_id"]) for info in await _info_of_servers(client, "server"))
-    )
-
-
-async def _info_of_servers(client: Any, section: str) -> list[dict[str, Any]]:
-    """Return the *section* of INFO of each server that *client* gets its data from."""
-    if not isinstance(client, RedisCluster):
-        return [await client.execute_command("INFO", section)]
-    nodes = (await client.initialize()).get_primaries()
-    return [await client.execute_command("INFO", section, target_nodes=node) for node in nodes]
-
-
-async def close(client: RedisClient) -> None:
-    """Close the *client* and all its connections."""
-    await client.aclose()
-    if (pool := _sentinel_pool(client)) is not None:
-        await pool.sentinel_manager.aclose()
 
 
 def is_cancelled() -> bool:
@@ -184,20 +139,10 @@ def is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def can_fail_over(client: RedisClient) -> bool:
-    """Return whether another server may take the place of one that *client* uses."""
-    return isinstance(client, RedisCluster) or _sentinel_pool(client) is not None
-
-
-def _sentinel_pool(client: RedisClient) -> SentinelConnectionPool | None:
-    pool = getattr(client, "connection_pool", None)
-    return pool if isinstance(pool, SentinelConnectionPool) else None
-
-
-def client_at(url: str, **params: Any) -> RedisClient:
+def client_at(url: str, **params: Any) -> Redis:
     """Return a client for *url* with the parameters *params* of redis-py. ValueError if invalid."""
-    parts = urlsplit(url)
-    scheme, _, deployment = parts.scheme.partition("+")
+    if urlsplit(url).scheme.endswith(("+sentinel", "+cluster")):
+        raise ValueError(f"redis+sentinel:// and redis+cluster:// ended with 0.6. {_ONE_SERVER}")
     # The user's parameters replace the timeouts here, but not the protocol and the retries.
     params = {
         "socket_timeout": TIMEOUT_SECS,
@@ -206,64 +151,4 @@ def client_at(url: str, **params: Any) -> RedisClient:
         "protocol": 2,
         "retry": Retry(NoBackoff(), 1, supported_errors=(ConnectionError,)),
     }
-    if not deployment:
-        return Redis.from_url(url, **params)
-
-    # redis-py cannot parse these URLs, so it gets the hosts and an equivalent URL without them.
-    login, separator, hosts = parts.netloc.rpartition("@")
-    service, _, db = parts.path.strip("/").partition("/")
-    url_params: dict[str, Any] = dict(
-        parse_url(urlunsplit((scheme, f"{login}{separator}", f"/{db}", parts.query, "")))
-    )
-    if url_params.pop("connection_class", None) is SSLConnection:
-        url_params["ssl"] = True
-
-    if deployment == "cluster" and not service:
-        nodes = [ClusterNode(*_address(host, _PORT)) for host in hosts.split(",")]
-        return RedisCluster(startup_nodes=nodes, **params, **url_params)
-
-    if deployment == "sentinel" and service:
-        # Sentinels get the parameters of connections, but have their own user and password.
-        server_params = {name: value for name, value in params.items() if name != "sentinel_kwargs"}
-        sentinels = Sentinel(  # type: ignore[no-untyped-call]  # redis-py has few types
-            [_address(host, _SENTINEL_PORT) for host in hosts.split(",")],
-            sentinel_kwargs={
-                name: value
-                for name, value in (server_params | url_params).items()
-                if name.startswith(("socket_", "ssl", "retry", "protocol"))
-            }
-            | params.get("sentinel_kwargs", {}),
-            **server_params,
-            **url_params,
-        )
-        is_secure = "ssl" in url_params
-        connection_class = _SecureMasterConnection if is_secure else _MasterConnection
-        master: Redis = sentinels.master_for(service, connection_class=connection_class)
-        return master
-    raise ValueError("see docs/reference/settings.md for the forms of the URL")
-
-
-class _MasterConnection(SentinelManagedConnection):
-    """Connection to a master, which is looked up again if it lacks the replicas for writes."""
-
-    async def read_response(self, *args: Any, **options: Any) -> Any:
-        """Return the next response; disconnect after NOREPLICAS, as redis-py after READONLY."""
-        try:
-            return await super().read_response(*args, **options)
-        except ResponseError as error:
-            if "NOREPLICAS" not in str(error):
-                raise
-            await self.disconnect()
-            raise ConnectionError(str(error)) from error
-
-
-class _SecureMasterConnection(_MasterConnection, SSLConnection):
-    """The same over TLS."""
-
-
-def _address(text: str, default_port: int) -> tuple[str, int]:
-    """Parse *text*, a host with an optional port, and return both. Raises ValueError."""
-    parts = urlsplit(f"//{text}")
-    if not parts.hostname:
-        raise ValueError(f"{text!r} is not a host")
-    return parts.hostname, parts.port or default_port
+    return Redis.from_url(url, **params)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import threading
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
@@ -29,8 +28,7 @@ class Holding:
     is_redis_complete: whether Redis has never lost data of this hive.
     settled_at: when all drones have registered their shards again after Redis was restarted or
         replaced. Until then, its table may be older than the leases.
-    needs_claims: whether shards are also claimed in HIVE_STORE, because Redis can fail over.
-    newest: the newest token of each shard, as far as the store has shown it.
+    newest: by shard, the token of a newer checkpoint that another drone has published.
 
     The methods and ``valid_until`` may be used in any thread.
     """
@@ -44,7 +42,6 @@ class Holding:
     is_redis_up: bool = True
     is_redis_complete: bool = False
     settled_at: float = -math.inf
-    needs_claims: bool = False
     newest: dict[int, int] = dataclasses.field(default_factory=dict)
     _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     # Since when the drone's lease has been in Redis without a break, and until when it is certain
@@ -53,13 +50,8 @@ class Holding:
     _renewed_until: float = 0.0
     # The beginning of the last heartbeat that confirmed all shards.
     _confirmed_at: float = -math.inf
-    # The incarnation of Redis at the last heartbeat, and since when its shards are trusted.
+    # The incarnation of Redis at the last heartbeat.
     _incarnation: str = ""
-    _trusted_since: float = -math.inf
-    # Until when no other drone can hold the shards according to the claims in the store.
-    _claimed_until: float = 0.0
-    # The leases without a claim in the store at the last reading.
-    _unclaimed: set[tuple[int, int]] = dataclasses.field(default_factory=set)
 
     def is_valid(self) -> bool:
         """Return whether the leases are valid, so that no other drone can hold the shards."""
@@ -75,43 +67,19 @@ class Holding:
 
     @property
     def superseded(self) -> set[int]:
-        """The held shards that have a newer token in the store, or whose claim it has lost."""
+        """The held shards that have a newer token in the store."""
         return {
-            number
-            for number, token in self.leases.items()
-            if self.newest.get(number, 0) > token or (number, token) in self._unclaimed
+            number for number, token in self.leases.items() if self.newest.get(number, 0) > token
         }
 
-    def record_tokens(self, tokens: Mapping[int, int]) -> None:
-        """Record that the store has *tokens* of shards."""
-        with self._lock:
-            for number, token in tokens.items():
-                self.newest[number] = max(token, self.newest.get(number, 0))
+    def record_store_beat(self, started_at: float) -> None:
+        """Record a heartbeat in the store that began at *started_at*, while Redis was away.
 
-    def record_store_beat(
-        self,
-        started_at: float,
-        leases: Mapping[int, int],
-        claims: Mapping[int, int],
-        *,
-        is_redis_up: bool,
-    ) -> None:
-        """Record a heartbeat in the store that began at *started_at*, and the newest *claims*.
-
-        It is ignored if *is_redis_up*, or if the leases have expired meanwhile. Unless the claims
-        are those of all *leases* held then, they do not extend the leases.
+        It is ignored if the leases have expired meanwhile.
         """
-        self.record_tokens(claims)
         with self._lock:
-            end = started_at + self.lease_secs
-            self._unclaimed = {
-                lease for lease in leases.items() if claims.get(lease[0], 0) < lease[1]
-            }
-            if leases.items() <= claims.items():
-                self._claimed_until = end
-                self._extend()
-            if not is_redis_up and self.is_valid():
-                self.valid_until = self._end_of(end)
+            if self.is_valid():
+                self.valid_until = started_at + self.lease_secs
 
     def record_renewal(self, started_at: float, *, had_lease: bool) -> None:
         """Record that the lease was renewed in Redis, by a call that began at *started_at*.
@@ -132,25 +100,19 @@ class Holding:
             self._renewed_until = 0.0
 
     def confirm(self, started_at: float, incarnation: str) -> None:
-        """Record that a heartbeat that began at *started_at* confirmed all shards.
-
-        If Redis is in doubt, its confirmations count only from a lease time later on, when the
-        other drones have registered their shards again.
-        """
+        """Record that a heartbeat that began at *started_at* confirmed all shards."""
         with self._lock:
             if self._incarnation not in ("", incarnation):
                 self.settled_at = started_at + self.lease_secs
-            if self.is_in_doubt(incarnation):
-                self._trusted_since = self.settled_at
             self._incarnation = incarnation
-            if started_at >= self._trusted_since:
-                self._confirmed_at = started_at
-                self._extend()
+            self._confirmed_at = started_at
+            self._extend()
 
     def is_in_doubt(self, incarnation: str) -> bool:
         """Return whether Redis may have forgotten that other drones have claimed the shards.
 
-        That is possible if the leases have expired and *incarnation* has changed since.
+        That is possible if the leases have expired and *incarnation* has changed since. Then the
+        shards must be given up before ``confirm``.
         """
         return bool(self._incarnation) and incarnation != self._incarnation and not self.is_valid()
 
@@ -165,8 +127,4 @@ class Holding:
         if self._renewed_since <= self._confirmed_at:
             if not self.is_valid():  # they become valid again
                 self.expired_at = self.valid_until
-            self.valid_until = max(self.valid_until, self._end_of(self._renewed_until))
-
-    def _end_of(self, valid_until: float) -> float:
-        """Return when leases end that Redis or a heartbeat in the store renewed *valid_until*."""
-        return min(valid_until, self._claimed_until) if self.needs_claims else valid_until
+            self.valid_until = max(self.valid_until, self._renewed_until)

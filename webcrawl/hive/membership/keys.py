@@ -1,8 +1,7 @@
 """Names of the keys of a hive in Redis.
 
-All keys except those of streams have the hive's name in braces. So they share one hash slot of a
-Redis Cluster, and one script can use all of them. The keys of streams have no braces, so that a
-cluster spreads the streams over its nodes.
+All keys except those of streams have the hive's name in braces: until 0.5, a Redis Cluster needed
+that, and the names stay the same.
 """
 
 from __future__ import annotations

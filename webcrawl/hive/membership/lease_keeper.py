@@ -6,10 +6,6 @@ drone's lease between them. While Redis cannot be reached, it writes heartbeats 
 process that hangs does lose its shards: if its loop has not turned for three times HIVE_LEASE_SECS,
 the lease is no longer renewed.
 
-If Redis can fail over, a drone may be connected to a master that was replaced. So each renewal also
-writes a heartbeat to HIVE_STORE, from which other masters' drones see that this one is alive, and
-reads the claims there. No lease is longer than the last reading allows.
-
 A renewal does not check which shards the drone holds. It only extends leases on shards that a
 heartbeat has confirmed while the drone's lease was in Redis without a break. Then no other drone
 could have claimed one of them (``holding.Holding``).
@@ -20,11 +16,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from redis.asyncio import Redis
+
 from webcrawl.clock import now
-from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, close, reason_of
+from webcrawl.hive.membership.connection import UNREACHABLE, reason_of
 from webcrawl.hive.membership.holding import Holding
 from webcrawl.hive.membership.membership import Beat, Membership
 from webcrawl.hive.membership.report import Report
@@ -43,13 +41,12 @@ class LeaseKeeper:
     """Renews the lease of one drone and sends its heartbeats, in a thread.
 
     Only *membership* uses *client*. *holding* is the drone's. *fail* is called with unexpected
-    exceptions. *beat_in_store* writes a heartbeat to HIVE_STORE, and returns the newest claims
-    there. It blocks and may raise OSError.
+    exceptions. *beat_in_store* writes a heartbeat to HIVE_STORE. It blocks and may raise OSError.
     """
 
-    client: RedisClient
+    client: Redis
     membership: Membership
-    beat_in_store: Callable[[], Mapping[int, int]]
+    beat_in_store: Callable[[], object]
     holding: Holding
     fail: Callable[[Exception], object]
     _thread: threading.Thread | None = None
@@ -101,7 +98,7 @@ class LeaseKeeper:
                 await asyncio.wait_for(self._is_stopping.wait(), self._pause)
             except TimeoutError:
                 await self._renew(late=now() - due)
-        await close(self.client)
+        await self.client.aclose()
 
     async def _beat(self, report: Report) -> Beat:
         try:
@@ -131,27 +128,23 @@ class LeaseKeeper:
         except UNREACHABLE as error:
             self._failure = f"Redis cannot be reached: {reason_of(error)}"
             # Heartbeats in the store keep leases valid, but cannot make them valid again.
-            if self.holding.is_valid() or self.holding.needs_claims:
-                await self._renew_in_store(is_redis_up=False)
+            if self.holding.is_valid():
+                await self._renew_in_store()
             return
         self._failure = "" if had_lease else "Redis has lost it"
         if had_lease:
             self.holding.record_renewal(started_at, had_lease=True)
-        if self.holding.needs_claims:
-            await self._renew_in_store(is_redis_up=True)
 
-    async def _renew_in_store(self, *, is_redis_up: bool) -> None:
-        """Write a heartbeat to HIVE_STORE, and read the claims there.
+    async def _renew_in_store(self) -> None:
+        """Write a heartbeat to HIVE_STORE, because Redis is away.
 
-        While Redis is away, the leases stay valid as long as no heartbeat is late. After a late
-        one, other drones may hold the shards, so only Redis can make the leases valid again.
+        The leases stay valid as long as no heartbeat is late. After a late one, other drones may
+        hold the shards, so only Redis can make the leases valid again.
         """
-        # Without claims of shards, there is nothing to compare.
-        leases = {**self.holding.leases} if self.holding.needs_claims else {}
         started_at = now()
         try:
             # A store that hangs must not stop the renewals in Redis.
-            claims = await asyncio.wait_for(
+            await asyncio.wait_for(
                 asyncio.to_thread(self.beat_in_store), self.holding.lease_secs / 2
             )
         except OSError as error:
@@ -159,7 +152,7 @@ class LeaseKeeper:
             logger.warning("%s", failure)
             self._failure = "; ".join(filter(None, (self._failure, failure)))
             return
-        self.holding.record_store_beat(started_at, leases, claims, is_redis_up=is_redis_up)
+        self.holding.record_store_beat(started_at)
 
     def _log_expiry(self) -> None:
         """Log once that the leases have expired, and why."""

@@ -7,9 +7,9 @@ microseconds, or one more than the last token. This holds even if Redis has lost
 data. The queen is the drone whose name is in another key with expiry, which its heartbeats also
 renew.
 
-Each step is one Lua script over keys of one hash slot, so it is atomic. Scripts are sent in full,
-because they are short, and a restarted server does not have them. A step that fails with one of
-``connection.UNREACHABLE`` may or may not have been carried out; the next heartbeat shows which.
+Each step is one Lua script, so it is atomic. Scripts are sent in full, because they are short, and
+a restarted server does not have them. A step that fails with one of ``connection.UNREACHABLE`` may
+or may not have been carried out; the next heartbeat shows which.
 
 Each change of the tables of shards and acknowledgements sets a new random version in the same
 script. A heartbeat sends the version that the drone knows. The answer contains the tables only if
@@ -34,9 +34,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
+from redis.asyncio import Redis
+
 from webcrawl.clock import now
 from webcrawl.configuration.decoding import MOST
-from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, servers
+from webcrawl.hive.membership.connection import UNREACHABLE
 from webcrawl.hive.membership.keys import Keys, after, stream_id_key
 from webcrawl.hive.membership.report import (
     HiveState,
@@ -100,7 +102,7 @@ if had_lease == 0 or not version or version ~= known then
 end
 return {
   call('TIME'), queen, call('HGETALL', state), version, owners, acknowledged,
-  alive, reports, had_lease
+  alive, reports, had_lease, string.match(call('INFO', 'server'), 'run_id:(%x+)')
 }
 """
 
@@ -250,8 +252,8 @@ class Beat(NamedTuple):
     #: The reports of living drones, only for the queen's heartbeat and a look. A report is None if
     #: it cannot be read, because another version wrote it.
     reports: dict[str, Report | None]
-    #: Identifies the data, and the server processes that have held it without a break. Stream IDs
-    #: keep their meaning as long as this stays the same. It is "" after a look.
+    #: Identifies the data, and the server process that has held it without a break. Stream IDs
+    #: keep their meaning as long as this stays the same.
     incarnation: str = ""
     #: When the heartbeat began, by the clock of the process, and whether the drone had a lease.
     began: float = 0.0
@@ -277,7 +279,7 @@ class Membership:
     quarter of a lease, or after *secs* if given.
     """
 
-    def __init__(self, *, client: RedisClient, keys: Keys, drone: str, lease_secs: float) -> None:
+    def __init__(self, *, client: Redis, keys: Keys, drone: str, lease_secs: float) -> None:
         self._client = client
         self._keys = keys
         self._drone = drone
@@ -334,8 +336,6 @@ class Membership:
                 self._keys.leases,
                 self._version,
             )
-            # Read after the acknowledged IDs, so that these are from the same servers.
-            server_ids = await servers(self._client)
             beat = self._decode_answer(answer)
             # The holder of a shard writes its row again. What it has not mended within a lease time
             # is deleted.
@@ -344,7 +344,7 @@ class Membership:
                 if now() >= unreadable_since + self._lease_secs:
                     await self._client.execute_command("HDEL", key, field)
                     del self._damaged[key, field]
-        return beat._replace(incarnation=f"{beat.state.born} {server_ids}", began=started_at)
+        return beat._replace(began=started_at)
 
     async def renew(self) -> bool:
         """Renew the drone's lease if it still exists, and return whether it existed."""
@@ -475,7 +475,7 @@ class Membership:
             )
 
     async def _run_pipeline(self, commands: Iterable[tuple[str, ...]]) -> list[Any]:
-        """Send *commands*, each on one key, in one round trip to each node; return the answers."""
+        """Send *commands* in one round trip, and return the answers."""
         pipeline = self._client.pipeline(transaction=False)
         for command in commands:
             pipeline.execute_command(*command)
@@ -485,7 +485,7 @@ class Membership:
     def _decode_answer(self, answer: list[Any]) -> Beat:
         """Decode the answer of the scripts for ``beat`` and ``look``."""
         (seconds, microseconds), queen, fields, version, shards, *answer = answer
-        acks, alive, reports, had_lease = answer
+        acks, alive, reports, had_lease, server = answer
         state = _decode_state(fields)
         # The tables are only sent if one has changed since the last answer.
         if shards is not None:
@@ -514,6 +514,7 @@ class Membership:
                 for drone, report in zip(reports[::2], reports[1::2], strict=True)
                 if _decode_name(drone) in living
             },
+            incarnation=f"{state.born} {server.decode()}",
             had_lease=bool(had_lease),
         )
 

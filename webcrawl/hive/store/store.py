@@ -9,7 +9,6 @@ In the store::
     commands/<number>-<hash>.txt         what scrapy purge has excluded
     bodies/<time>-<digest>               a large message about a subresource, until it is read or
                                          this time has come (bus/large_bodies.py)
-    claims/<shard>-<token>               the drone that has claimed it, where Redis can fail over
     shards/NN/                           checkpoints of shard NN, see checkpoint_files.py
 
 A checkpoint is written after all of its objects. The newest checkpoint is the one with the highest
@@ -23,10 +22,6 @@ invariants:
 So a drone that has lost its lease without knowing it cannot hide or damage a checkpoint of the next
 holder, no matter how long and at which step it was suspended.
 
-If Redis can fail over, two masters may give the same shard to two drones. Then shards are also
-claimed here. The first drone to create a claim has made it. A claim is deleted only when there is a
-newer one, so the newest one always tells who may hold the shard. One listing shows all claims.
-
 Each publication uploads what is new: bytes appended to files, new files, and the changes of host
 records since they were last copied, or sometimes another copy of them. The last two checkpoints
 stay, so a fetch has the time between two checkpoints. If an object is deleted meanwhile, the fetch
@@ -36,10 +31,9 @@ used again. So the store is at most about twice as large as the shards.
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
@@ -74,13 +68,11 @@ _MAX_TRIES = 10
 # Size limit of a JSON file: a shard has thousands of files, with a few hundred bytes of JSON each.
 _MAX_JSON = 1 << 28
 _HIVE = "hive.json"
-_CLAIMS = "claims"
 _BODIES = "bodies"
 # Size limit of a body: senders leave out those of more than 5 MB (render/remote.py).
 _MAX_BODY = 1 << 23
 # In epoch seconds.
 _FAR_FUTURE = 1e10
-_CLAIM = re.compile(r"(\d+)-(\d+)")
 _Decoded = TypeVar("_Decoded")
 _decode = json_decoder(dict[str, Any])
 
@@ -177,22 +169,21 @@ class CheckpointStore:
             raise self._objects.damage_error(name, "checksum mismatch")
         return data.decode("utf-8")
 
-    # --- heartbeats and claims
+    # --- heartbeats
 
-    def beat(self, drone: str) -> dict[int, int]:
-        """Write a heartbeat of *drone*, so that other drones see it without Redis.
-
-        Returns the token of the newest claim of each shard.
-        """
+    def beat(self, drone: str) -> None:
+        """Write a heartbeat of *drone*, so that other drones see it without Redis."""
         self._check_not_empty()
         # The time, and not a count: it is never the last one of an earlier process.
         self._objects.write(f"alive/{drone}", b"%f" % wall_time())
-        return self.claims()
 
     def heartbeats_of(self, drones: Iterable[str]) -> dict[str, str]:
         """Return the last heartbeat of each of *drones* that has written one."""
-        beats = {drone: self._text(f"alive/{drone}") for drone in drones}
-        return {drone: beat for drone, beat in beats.items() if beat}
+        beats = {}
+        for drone in drones:
+            with suppress(FileNotFoundError):
+                beats[drone] = self._objects.read(f"alive/{drone}").decode("ascii", "replace")
+        return beats
 
     def end_beats(self, drone: str) -> None:
         """Delete the heartbeat of *drone*, which has ended or can reach Redis again."""
@@ -203,48 +194,6 @@ class CheckpointStore:
         """The lasting commands to the hive, and with the suffix ".txt" what was purged from it."""
         self._check_not_empty()
         return NumberedObjects(self._objects, "commands", wall_time)
-
-    def claim(self, leases: Mapping[int, int], drone: str) -> dict[int, int]:
-        """Claim *leases*, shards with their tokens, for *drone*, and delete older claims.
-
-        Returns the shards that were claimed, each with the token of the claim before, or 0. The
-        others have a newer claim, or another drone has made the same one.
-        """
-        # The claim of another drone with the same token is not overwritten.
-        for shard, token in leases.items():
-            self._objects.create(_claim_name(shard, token), drone.encode())
-        claims = self._claims()
-        # If somebody has emptied the store, the claims of other drones are missing.
-        self._check_not_empty()
-        newest = dict(claims)  # they are sorted, so the last one of a shard is its newest
-        claimed = {
-            shard: token
-            for shard, token in leases.items()
-            if newest.get(shard) == token and self.claimant(shard, token) == drone
-        }
-        older = [(shard, token) for shard, token in claims if token < claimed.get(shard, 0)]
-        self._objects.delete(_claim_name(shard, token) for shard, token in older)
-        before = dict(older)  # of each shard, the newest of the older ones
-        return {shard: before.get(shard, 0) for shard in claimed}
-
-    def claims(self) -> dict[int, int]:
-        """Return the token of the newest claim of each shard."""
-        return dict(self._claims())  # they are sorted, so the last one of a shard is its newest
-
-    def claimant(self, shard: int, token: int) -> str:
-        """Return the drone that has claimed *shard* under *token*; "" if there is none."""
-        return self._text(_claim_name(shard, token))
-
-    def _text(self, name: str) -> str:
-        """Return the content of the small object *name*; "" if it does not exist."""
-        with suppress(FileNotFoundError):
-            return self._objects.read(name).decode("ascii", "replace")
-        return ""
-
-    def _claims(self) -> list[tuple[int, int]]:
-        """Return the shard and token of each claim, sorted."""
-        matches = map(_CLAIM.fullmatch, self._objects.names(_CLAIMS))
-        return sorted((int(match[1]), int(match[2])) for match in matches if match)
 
     # --- bodies of subresources
 
@@ -572,11 +521,6 @@ def _inode(directory: Path) -> int:
         return directory.stat().st_ino
     except FileNotFoundError:
         return 0
-
-
-def _claim_name(shard: int, token: int) -> str:
-    """Return the name of the object that claims *shard* under *token*."""
-    return f"{_CLAIMS}/{shard}-{token}"
 
 
 def _suffixes_name(data: bytes) -> str:
