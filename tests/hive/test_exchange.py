@@ -24,6 +24,7 @@ from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.membership import Membership, Owner
 from webcrawl.hive.membership.report import Report
 from webcrawl.hive.publication import Publication
+from webcrawl.hive.store.checkpoint_files import LocalRecord
 from webcrawl.hive.store.store import CheckpointStore, HiveFacts
 from webcrawl.hive.store.upload import SupersededError
 
@@ -297,7 +298,7 @@ async def test_a_shard_with_a_newer_checkpoint_is_left_to_the_drone_that_made_it
         a.parts.holding.newest[0] = token + 5
         a.exchange.abandon(a.parts.holding.superseded)
         for _ in range(15):
-            a.parts.store.beat("c")
+            a.parts.store.beat("c", [0])
             await a.work()
             assert [*a.shards] == []
             await asyncio.sleep(0.1 * LEASE_SECS)
@@ -443,3 +444,56 @@ async def _joined(client, directory, *, name="hive", lease_secs=60.0, shards=0):
         shards=held,
         trusted=trusted,
     )
+
+
+async def test_a_claim_that_redis_has_lost_is_left_to_a_drone_that_is_cut_off(tmp_path, server):
+    """Redis came back with an older copy of its data, in which a dead drone has the shard."""
+    async with (
+        drone(tmp_path, server.url, lease_secs=LEASE_SECS, shards=2) as a,
+        drone(tmp_path, server.url) as b,
+        drone(tmp_path, server.url) as c,
+    ):
+        for one in (a, b, c):
+            await one.membership.beat(Report())
+        await a.membership.claim({0: Owner(0, "")})
+        await b.membership.claim({1: Owner(0, "")})
+        await b.membership.leave()
+        with server.client() as client:
+            client.save()
+        owner = (await c.membership.look()).owners[1]
+        c.parts.holding.leases |= await c.membership.claim({1: owner})
+        server.restart()
+        for _ in range(30):
+            c.parts.store.beat(c.parts.name, c.parts.holding.leases)
+            await a.beat()
+            assert 1 not in a.shards
+            await asyncio.sleep(0.1 * LEASE_SECS)
+        # The other drone has ended.
+        async with asyncio.timeout(LIMIT_SECS):
+            while 1 not in a.shards:
+                await a.beat()
+                await asyncio.sleep(0.1 * LEASE_SECS)
+
+
+async def test_a_shard_that_redis_does_not_know_continues_from_its_checkpoint(tmp_path, server):
+    """Redis came back with data from before the shard was claimed, and all drones were killed."""
+    async with drone(tmp_path, server.url, shards=1) as a:
+        last = Living(tmp_path / "last")
+        last.crawl(0)
+        last.save(a.parts.store, drone="c")
+        last.end()
+        await a.work()
+        assert [*a.shards] == [0]
+        assert LocalRecord.read(a.parts.directory(0)).checkpoints
+
+
+async def test_a_claim_is_refused_by_a_redis_that_was_restarted_since_the_heartbeat(
+    tmp_path, server, monkeypatch
+):
+    """It may have lost the claim of another drone."""
+    async with drone(tmp_path, server.url, shards=1) as a:
+        with server.client() as client:
+            client.save()
+        a.parts.store.heartbeats = lambda *_: server.restart() or {}
+        await a.work()
+        assert a.parts.holding.leases == {}

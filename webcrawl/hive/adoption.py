@@ -70,7 +70,9 @@ class Adoption:
             if outbox_of(self._hive.directory(number)).has_requests
         }
         newest = max(self._holding.newest.values(), default=0)
-        claimed = await self._hive.membership.claim({n: owners[n] for n in chosen}, newest)
+        claimed = await self._hive.membership.claim(
+            {number: owners[number] for number in chosen}, newest, beat.incarnation
+        )
         # From now on, heartbeats show whether they were lost, as fetching them may take minutes.
         leases = self._holding.leases
         leases |= claimed
@@ -115,15 +117,14 @@ class Adoption:
         store = self._hive.store
         path = self._hive.directory(number)
         await self._process.parts.lifecycle.until_gone(number)
-        # A shard that was never held has no checkpoint.
-        was_held = last_token > 0 or acknowledged is not None or not self._holding.is_redis_complete
-        published = await asyncio.to_thread(store.find_newest, number) if was_held else None
+        # Also of a shard that Redis does not know, as it may have older data than the store.
+        published = await asyncio.to_thread(store.find_newest, number)
         if published is None:
             if acknowledged is not None:
                 raise ObjectStoreError("its checkpoint is missing from HIVE_STORE")
             if await asyncio.to_thread(_prepare_directory, path, token, last_token):
                 return None
-            return was_held
+            return last_token > 0 or not self._holding.is_redis_complete
 
         async with self._publication.transfers:
             fetched = await asyncio.to_thread(

@@ -134,7 +134,7 @@ def drone_of(crawler: Crawler) -> Drone:
             keeper=LeaseKeeper(
                 client=keeper_client,
                 membership=membership_with(keeper_client),
-                beat_in_store=partial(store.beat, name),
+                beat_in_store=lambda: store.beat(name, [*holding.leases]),
                 holding=holding,
                 fail=fail,
             ),

@@ -10,7 +10,8 @@ Invariants:
   the leases are valid: until HIVE_LEASE_SECS after the *beginning* of the last renewal
   (lease_keeper.py), in Redis, or in the store while Redis cannot be reached;
 * a shard is taken from a drone only when its lease has ended in Redis and its heartbeats in the
-  store, if there are any, have not changed for that long;
+  store, if there are any, have not changed for that long. They name its shards, because Redis may
+  come back with data that lack them;
 * a lost shard is not written to any more: its next holder continues from its last published
   checkpoint and the later entries of its stream.
 """

@@ -21,8 +21,8 @@ class FreeShards:
         self._name = parts.name
         self._holding = parts.holding
         self._store = parts.store
-        # Heartbeats that drones write to the store, and when each last changed.
-        self._store_beats: dict[str, tuple[str, float]] = {}
+        # The last heartbeats in the store, by drone and content, and since when each is there.
+        self._beats_since: dict[tuple[str, str], float] = {}
         # Shards that Redis does not know, by (``born``, number), and since when.
         self._unregistered_since: dict[tuple[str, int], float] = {}
 
@@ -69,23 +69,27 @@ class FreeShards:
         return free
 
     async def _omit_living(self, owners: dict[int, Owner]) -> dict[int, Owner]:
-        """Return *owners* without the drones that still send heartbeats to the store."""
-        holders = await asyncio.to_thread(self._holders, owners)
-        suspects = {*holders.values()} - {"", self._name}
-        beats = await asyncio.to_thread(self._store.heartbeats_of, suspects)
-        living = self._alive_in_store(beats)
-        return {number: owner for number, owner in owners.items() if holders[number] not in living}
+        """Return *owners* without the shards of drones that still send heartbeats to the store.
 
-    def _holders(self, owners: Mapping[int, Owner]) -> dict[int, str]:
-        """Return the last holder of each shard in *owners*. Blocks.
-
-        The store knows it if it has a newer token of the shard than Redis.
+        Redis may have lost the last claims of such a drone.
         """
-        holders = {number: owner.drone for number, owner in owners.items()}
-        newest = self._holding.newest
-        stale = [number for number, owner in owners.items() if owner.token < newest.get(number, 0)]
-        published = self._last_owners(stale)
-        return holders | {number: owner.drone for number, owner in published.items()}
+        if not owners:
+            return {}
+        beats = await asyncio.to_thread(self._store.heartbeats)
+        self._beats_since = {beat: self._beats_since.get(beat, now()) for beat in beats.items()}
+        # A drone is alive if its heartbeat changed within the time of a lease.
+        alive_since = now() - self._holding.lease_secs
+        living = {
+            drone: beat
+            for (drone, beat), since in self._beats_since.items()
+            if since > alive_since and drone != self._name
+        }
+        held = {number for beat in living.values() for number in beat.split()[1:]}
+        return {
+            number: owner
+            for number, owner in owners.items()
+            if owner.drone not in living and str(number) not in held
+        }
 
     def _last_owners(self, numbers: Collection[int]) -> dict[int, Owner]:
         """Return the owners that the newest checkpoints of the shards *numbers* name. Blocks."""
@@ -95,12 +99,3 @@ class FreeShards:
             for number, checkpoint in newest.items()
             if checkpoint is not None
         }
-
-    def _alive_in_store(self, beats: Mapping[str, str]) -> set[str]:
-        """Return the drones whose *beats* in the store changed within the time of a lease."""
-        checked_at = now()
-        for drone, beat in beats.items():
-            if drone not in self._store_beats or self._store_beats[drone][0] != beat:
-                self._store_beats[drone] = beat, checked_at
-        alive_since = checked_at - self._holding.lease_secs
-        return {drone for drone in beats if self._store_beats[drone][1] > alive_since}

@@ -390,13 +390,14 @@ def test_drones_that_found_a_hive_in_a_directory_at_once_agree(tmp_path):
 def test_a_drone_shows_in_the_store_that_it_is_alive(store):
     seen = []
     for _ in range(3):
-        store.beat("a-1")
-        seen.append(store.heartbeats_of(["a-1", "b-2"]))
+        store.beat("a-1", [3, 12])
+        seen.append(store.heartbeats())
     assert all(found.keys() == {"a-1"} for found in seen)
     assert len({found["a-1"] for found in seen}) == 3
+    assert {found["a-1"].partition(" ")[2] for found in seen} == {"3 12"}
     store.end_beats("a-1")
     store.end_beats("b-2")
-    assert store.heartbeats_of(["a-1", "b-2"]) == {}
+    assert store.heartbeats() == {}
 
 
 # Trouble
@@ -411,12 +412,12 @@ def test_an_emptied_store_does_not_pass_for_a_new_one(store, shard, has_checkpoi
     for use in (
         lambda: store.find_newest(0),
         lambda: shard.save(store),
-        lambda: store.beat("a-1"),
+        lambda: store.beat("a-1", [0]),
+        store.heartbeats,
         lambda: store.enter(FACTS, LIST, may_be_new=False),
     ):
         with refused(r"has no hive\.json: it is not mounted"):
             use()
-    assert store.heartbeats_of(["a-1"]) == {}
 
 
 def test_nothing_is_published_in_a_store_that_is_unmounted_meanwhile(store, shard):
@@ -548,7 +549,7 @@ def test_no_name_in_a_checkpoint_leads_out_of_the_store_or_the_shard(whole, name
     ):
         read_all(store, target)
     with refused("is not a valid object name"):
-        store.heartbeats_of([name])
+        store.end_beats(name)
 
 
 def test_a_later_format_and_another_checkpoint_are_refused(whole):

@@ -58,7 +58,13 @@ _Row = TypeVar("_Row")
 _TIMEOUT_SHARE = 0.25
 
 # Put in front of each script; the first key of every script is a hash. It deletes nothing.
-_PREFIX = "local call = redis.call\ncall('HDEL', KEYS[1], '')\n"
+_PREFIX = """
+local call = redis.call
+call('HDEL', KEYS[1], '')
+local function server_id()
+  return string.match(call('INFO', 'server'), 'run_id:(%x+)')
+end
+"""
 
 # Creates the state if there is none, and begins a new run if no drone is alive.
 _ENTER_SCRIPT = """
@@ -102,7 +108,7 @@ if had_lease == 0 or not version or version ~= known then
 end
 return {
   call('TIME'), queen, call('HGETALL', state), version, owners, acknowledged,
-  alive, reports, had_lease, string.match(call('INFO', 'server'), 'run_id:(%x+)')
+  alive, reports, had_lease, server_id()
 }
 """
 
@@ -156,14 +162,18 @@ return accepted
 
 # Claims shards that still have the given owner, if that owner no longer has a lease.
 _CLAIM_SCRIPT = _SET_ROW + """
-local leases, newest = ARGV[3], ARGV[4]
+local leases, newest, incarnation = ARGV[3], ARGV[4], ARGV[5]
 local claimed = {}
-if call('HEXISTS', state, 'born') == 0 or call('EXISTS', lease) == 0 then
+local born = call('HGET', state, 'born')
+if not born or call('EXISTS', lease) == 0 then
+  return claimed
+end
+if incarnation ~= '' and incarnation ~= born .. ' ' .. server_id() then
   return claimed
 end
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-for i = 5, #ARGV, 3 do
+for i = 6, #ARGV, 3 do
   local shard, token, drone = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local held = call('HGET', shards, shard)
   local is_free = drone == '' or drone == me or call('EXISTS', leases .. drone) == 0
@@ -367,19 +377,25 @@ class Membership:
         accepted = await self._set_rows(_REGISTER_SCRIPT, *chain(*leases.items()))
         return {number: leases[number] for number in map(int, accepted)}
 
-    async def claim(self, wanted: Mapping[int, Owner], newest: int = 0) -> dict[int, int]:
+    async def claim(
+        self, wanted: Mapping[int, Owner], newest: int = 0, incarnation: str = ""
+    ) -> dict[int, int]:
         """Claim the shards in *wanted*, and return the claimed ones with their new tokens.
 
         *wanted* has the last known owner of each shard. A shard can be claimed if it still has that
         owner, and the owner released it, has no lease any more, or is this drone, which then gets a
         new token. For a shard that Redis does not know, the owner has the token of its newest
         checkpoint, or 0. The new tokens are larger than *newest*. A drone without a lease cannot
-        claim any shard. A claim whose answer was lost shows in the leases of the next heartbeat.
+        claim any shard, and nothing is claimed if the heartbeat that has shown the owners came from
+        another *incarnation*, as Redis may have lost later claims. A claim whose answer was lost
+        shows in the leases of the next heartbeat.
         """
         # The script gets three arguments for each shard: its number, and the token and drone of its
         # owner.
         arguments = [argument for shard, owner in wanted.items() for argument in (shard, *owner)]
-        claimed = await self._set_rows(_CLAIM_SCRIPT, self._keys.leases, newest, *arguments)
+        claimed = await self._set_rows(
+            _CLAIM_SCRIPT, self._keys.leases, newest, incarnation, *arguments
+        )
         return {int(shard): int(token) for shard, token in _decode_hash(claimed).items()}
 
     async def release(self, leases: Mapping[int, int], *, taker: str = "") -> None:

@@ -4,7 +4,8 @@ In the store::
 
     hive.json                            facts about the whole hive
     suffixes-<hash>.dat                  its public suffix list
-    alive/<drone>                        the last heartbeat of a drone that cannot reach Redis
+    alive/<drone>                        the last heartbeat of a drone that cannot reach Redis: its
+                                         time, and the shards that it holds
     commands/<number>-<hash>             a lasting command (control/hive.py)
     commands/<number>-<hash>.txt         what scrapy purge has excluded
     bodies/<time>-<digest>               a large message about a subresource, until it is read or
@@ -171,16 +172,18 @@ class CheckpointStore:
 
     # --- heartbeats
 
-    def beat(self, drone: str) -> None:
-        """Write a heartbeat of *drone*, so that other drones see it without Redis."""
+    def beat(self, drone: str, shards: Iterable[int]) -> None:
+        """Write a heartbeat of *drone*, so that others see without Redis that it holds *shards*."""
         self._check_not_empty()
         # The time, and not a count: it is never the last one of an earlier process.
-        self._objects.write(f"alive/{drone}", b"%f" % wall_time())
+        text = " ".join(map(str, (wall_time(), *shards)))
+        self._objects.write(f"alive/{drone}", text.encode())
 
-    def heartbeats_of(self, drones: Iterable[str]) -> dict[str, str]:
-        """Return the last heartbeat of each of *drones* that has written one."""
+    def heartbeats(self) -> dict[str, str]:
+        """Return the last heartbeat of each drone that has written one: its time and shards."""
+        self._check_not_empty()
         beats = {}
-        for drone in drones:
+        for drone in self._objects.names("alive"):
             with suppress(FileNotFoundError):
                 beats[drone] = self._objects.read(f"alive/{drone}").decode("ascii", "replace")
         return beats
