@@ -241,6 +241,23 @@ async def test_a_hive_that_ended_begins_anew_when_no_drone_is_alive(server):
         assert state.begun_at > before.begun_at >= state.born_at
 
 
+@each("order", "finished", "stopping")
+async def test_an_older_copy_of_redis_does_not_end_a_later_run(redis_of, order):
+    server = redis_of()
+    async with drones(server, "a") as (a,):
+        await a.order(**{order: True})
+        await a._client.execute_command("SAVE")
+        await a.leave()
+        b = a.another("b")
+        state = await b.enter(4)
+        assert not getattr((await b.beat()).state, order)
+        server.restart()
+        found = (await answered(b.beat)).state
+        assert (getattr(found, order), found.begun_at) == (False, state.begun_at)
+        await a.another("").order(**{order: True})  # by a user, in this run
+        assert getattr((await b.beat()).state, order)
+
+
 async def test_a_beat_without_an_answer_fails_soon(redis_of):
     server = redis_of()
     async with drones(server, "a", lease_secs=1.0) as (a,):

@@ -114,7 +114,12 @@ return {
 
 _BEAT_SCRIPT = """
 local shards, drones, queen_key, state, acks, lease = unpack(KEYS)
-local me, milliseconds, report, leases, known = unpack(ARGV)
+local me, milliseconds, report, leases, known, begun_at = unpack(ARGV)
+-- In an older copy of the data, orders to end are those of an earlier run.
+if (tonumber(call('HGET', state, 'begun_at')) or math.huge) < tonumber(begun_at) then
+  call('HDEL', state, 'finished', 'stopping')
+  call('HSET', state, 'begun_at', begun_at)
+end
 local had_lease = call('EXISTS', lease)
 call('SET', lease, 1, 'PX', milliseconds)
 call('HSET', drones, me, report)
@@ -296,6 +301,8 @@ class Membership:
         self._lease_secs = lease_secs
         # The tables in the last answer that had them, and their version.
         self._version = b""
+        # When the run began, according to the last answer.
+        self._begun_at = 0.0
         self._owners: dict[int, Owner] = {}
         self._acknowledged: dict[int, tuple[str, tuple[int, int]]] = {}
         #: How many values could not be read; a whole state counts as one.
@@ -345,6 +352,7 @@ class Membership:
                 encode_report(report),
                 self._keys.leases,
                 self._version,
+                self._begun_at,
             )
             beat = self._decode_answer(answer)
             # The holder of a shard writes its row again. What it has not mended within a lease time
@@ -503,6 +511,7 @@ class Membership:
         (seconds, microseconds), queen, fields, version, shards, *answer = answer
         acks, alive, reports, had_lease, server = answer
         state = _decode_state(fields)
+        self._begun_at = state.begun_at
         # The tables are only sent if one has changed since the last answer.
         if shards is not None:
             self._version = version or b""
