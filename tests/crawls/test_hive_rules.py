@@ -121,16 +121,16 @@ def test_a_drone_whose_version_has_another_format_of_the_store_is_refused(tmp_pa
     with simulated(tmp_path, **SLOW) as web, HiveCrawl(web, tmp_path) as hive:
         (first,) = hive.join()
         told = refusal_of(hive, **later)
-        assert f"webcrawl: The hive {NAME} runs with HIVE_STORE format 4, not 5: keep the" in told
+        assert f"webcrawl: The hive {NAME} runs with HIVE_STORE format 5, not 6: keep the" in told
         # An earlier version does not know the messages about subresources.
         told = refusal_of(hive, RENDER="all", RENDER_ENGINE="scripted_engine:ScriptedEngine")
-        assert f"{NAME} runs with HIVE_STORE format 4, not 4 with rendering: keep" in told
+        assert f"{NAME} runs with HIVE_STORE format 5, not 5 with rendering: keep" in told
         hive.leave(first)
         second = hive.add(**later)
         hive.wait_for_entry(second)
         hive.leave(second)
         told = refusal_of(hive, code=3)
-        assert "hive.json has format 5, but this webcrawl reads only up to 4: use the newer" in told
+        assert "hive.json has format 6, but this webcrawl reads only up to 5: use the newer" in told
         hive.wait_for_entry(hive.add(**later))
 
 

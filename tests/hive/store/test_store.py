@@ -557,7 +557,7 @@ def test_a_later_format_and_another_checkpoint_are_refused(whole):
     path = folder / "shards/00/1-1.json"
     text = path.read_bytes()
     for data, told in (
-        (resealed(text, (b'"format":4', b'"format":5')), "use the newer webcrawl that wrote it"),
+        (resealed(text, (b'"format":5', b'"format":6')), "use the newer webcrawl that wrote it"),
         (resealed(text, (b'"shard":0', b'"shard":1')), "it contains another checkpoint"),
         (resealed(text, (b'"token":1', b'"token":"1"')), "1-1.json is damaged"),
         (text.rpartition(b',"digest"')[0] + b"}", "it has no checksum"),
@@ -573,7 +573,7 @@ def test_a_later_format_and_another_checkpoint_are_refused(whole):
 def test_a_store_of_before_checksums_is_read_and_gets_them(whole):
     store, folder, _, target = whole
     path = folder / "shards/00/1-1.json"
-    text = path.read_text().rpartition(',"digest"')[0].replace('"format":4', '"format":1') + "}"
+    text = path.read_text().rpartition(',"digest"')[0].replace('"format":5', '"format":1') + "}"
     old = re.sub(r'(\["1-[0-9a-f-]+",0,\d+,)"[0-9a-f]{32}"', r"\1null", text)
     facts = b'{"format":1,"shards":4,"politeness_key":"host","born":"","suffixes":"%b"}'
     name = store.enter(FACTS, LIST).suffixes.encode()

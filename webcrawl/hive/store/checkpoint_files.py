@@ -13,7 +13,8 @@ Sealed JSON ends with the member "digest": the XXH3-128 of all bytes before it, 
 against damage, but not against people who can write to the store. Format 1 (before 2026-11-24) has
 no digest, and no checksums of objects that are whole files. Before format 3, host records are only
 a copy, without later changes (hosts/records/database.py). Before format 4, record logs have
-version 1 (storage/record_log.py).
+version 1 (storage/record_log.py). Before format 5, heartbeats do not name shards, and drones of a
+Redis that could fail over also claimed their shards in the folder ``claims``.
 
 In a shard's directory::
 
@@ -36,7 +37,7 @@ from webcrawl.configuration.decoding import Count, Seconds, UndecodableError, js
 from webcrawl.storage.atomic import write_atomic
 
 #: Format version of ``Published`` and other JSON files in the store.
-FORMAT = 4
+FORMAT = 5
 #: File name of the local record in a shard's directory.
 RECORD = "published.json"
 _CHECKPOINT = re.compile(r"(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,18})\.json")
