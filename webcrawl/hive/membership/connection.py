@@ -110,11 +110,13 @@ def reason_of(error: Exception) -> str:
 
 
 def fatal_error_of(error: Exception) -> FatalError:
-    """Return the error to raise if Redis cannot be used because of *error*, one of UNREACHABLE.
+    """Return the error to raise if Redis cannot be used because of *error*.
 
-    Only an UnreachableError may go away by itself.
+    *error* is one of UNREACHABLE, or a TypeError. Only an UnreachableError may go away by itself.
     """
     reason = reason_of(error)
+    if isinstance(error, TypeError):  # redis-py does not know an argument
+        return FatalError(f"REDIS_URL or REDIS_PARAMS cannot be used: {reason}.")
     # The error and its causes, down to that of the operating system.
     causes: list[BaseException] = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
