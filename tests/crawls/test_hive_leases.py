@@ -166,3 +166,17 @@ def test_contacts_under_way_are_broken_off_when_the_lease_lapses(tmp_path):
         wait_until(lambda: closed() == slow_ones)
         assert under_way() == []
         assert drone.is_running
+
+
+def test_a_clock_of_redis_that_was_put_back_does_not_keep_shards_from_drones(tmp_path):
+    with (
+        simulated(tmp_path, hosts=30, mean_pages=20, max_pages=40) as web,
+        HiveCrawl(web, tmp_path) as hive,
+        hive.redis.client() as client,
+    ):
+        killed, _ = hive.join(2)
+        wait_until(lambda: hive.acknowledged == {*range(12)})
+        client.hset(STATE, "begun_at", time.time() + 3600)
+        hive.kill(killed)
+        hive.end()
+        hive.judge(reads_warc=False)

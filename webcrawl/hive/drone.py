@@ -342,7 +342,7 @@ class Drone:
         while not is_cancelled():
             await self._beat_once()
             beat = self._beat
-            is_new = beat is not None and beat.now < beat.state.begun_at + 2 * self._joining_secs
+            is_new = beat and abs(beat.now - beat.state.begun_at) < 2 * self._joining_secs
             is_ending = self._is_idle and not self.parts.keeps_open
             await asyncio.sleep(self._pause / (_FAST_FACTOR if is_new or is_ending else 1))
 
@@ -484,7 +484,8 @@ class Drone:
         """Divide shards, order checkpoints and detect the end, as the queen's duties (queen.py)."""
         hive = self.parts
         state = beat.state
-        is_hive_new = beat.now < state.begun_at + self._joining_secs
+        # The clock of Redis may have been put back since.
+        is_hive_new = abs(beat.now - state.begun_at) < self._joining_secs
         reports = [report for report in beat.reports.values() if report is not None]
         # Drones that wait take no shards yet.
         drones = len(beat.alive) - sum(report.waits for report in reports)

@@ -41,7 +41,7 @@ class FreeShards:
         """Return the shards that no living drone holds, each with its last owner."""
         state = beat.state
         holding = self._holding
-        if not holding.is_redis_complete and beat.now < state.born_at + holding.lease_secs:
+        if not holding.is_redis_complete and abs(beat.now - state.born_at) < holding.lease_secs:
             return {}  # living drones have not registered their shards yet
         owners = {number: beat.owners.get(number, Owner(0, "")) for number in range(state.shards)}
         unknown = owners.keys() - beat.owners.keys()
