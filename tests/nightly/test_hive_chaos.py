@@ -3,6 +3,7 @@ and rounds by lot."""
 
 import random
 import signal
+import time
 
 import psutil
 import pytest
@@ -16,6 +17,7 @@ from hive_crawl import (
     draw,
     play,
 )
+from redis_proxy import Cut
 from redis_server import RedisServer
 from stopping_drone import STEPS
 from text_tables import each
@@ -76,6 +78,33 @@ def test_a_redis_with_an_older_copy_of_its_data_loses_nothing(tmp_path):
         strangers = owners.strangers(web.hits(), hive.drones)
         assert not strangers, f"{len(strangers)}: {strangers[:3]}"
         hive.judge()
+
+
+def test_a_drone_that_is_cut_off_from_an_older_copy_of_redis_keeps_its_shards(tmp_path):
+    """The copy has a drone that was killed since, but not the claims of its shards by another."""
+    with (
+        simulated(tmp_path, hosts=60, mean_pages=20, max_pages=40) as web,
+        RedisServer(tmp_path / "redis") as redis,
+        HiveCrawl(web, tmp_path, redis=redis) as hive,
+        Owners(redis) as owners,
+    ):
+        killed, *_ = hive.join(2)
+        wait_until(lambda: hive.acknowledged == {*range(12)})
+        taken = hive.shards_of(killed).keys()
+        with redis.client() as client:
+            client.save()
+        hive.kill(killed)
+        (cut_off,) = hive.join(1)
+        wait_until(lambda: hive.shards_of(cut_off).keys() & taken)
+        cut_off.proxy.cut(Cut.REFUSED)
+        with hive.loss():
+            redis.restart()
+        time.sleep(3 * hive.lease_secs)
+        cut_off.proxy.mend()
+        hive.end()
+        strangers = owners.strangers(web.hits(), hive.drones)
+        assert not strangers, f"{len(strangers)}: {strangers[:3]}"
+        hive.judge(reads_warc=False)
 
 
 @each("step", *STEPS)
