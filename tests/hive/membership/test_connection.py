@@ -110,12 +110,14 @@ async def test_a_redis_that_drops_keys_when_it_is_full_is_one_sentence(server):
         await checked_for_leases(server.url)
 
 
-async def test_a_url_that_names_a_node_of_a_cluster_is_one_sentence(redis_of):
-    """Even if that has all keys: another node may take its place."""
-    node = redis_of(port=True, more=("--cluster-enabled", "yes"))
-    expected = "REDIS_URL names a node of a Redis Cluster. Instead, one server is enough, which may"
-    with pytest.raises(FatalError, match=expected):
+@each("mode", "cluster", "sentinel")
+async def test_a_url_that_names_a_node_of_a_cluster_or_a_sentinel_is_one_sentence(redis_of, mode):
+    """Even if that node has all keys: another one may take its place."""
+    node = redis_of(port=True, mode=mode)
+    expected = f"REDIS_URL names a server in {mode} mode. Instead, one server is enough, which may"
+    with pytest.raises(FatalError, match=expected) as raised:
         await talked(REDIS_URL=node.tcp_url)
+    assert raised.type is FatalError  # a drone does not wait until it goes away
 
 
 async def test_a_redis_that_does_not_answer_ends_with_one_sentence():

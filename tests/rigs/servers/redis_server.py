@@ -24,6 +24,8 @@ from patience import SLOWNESS
 from webcrawl.hive.membership.embedded_redis import server_program
 
 _START_SECS = 20 * SLOWNESS
+# A sentinel writes its state to it.
+_SENTINEL_FILE = "sentinel.conf"
 _SOCKET_PATH_BYTES = 107  # Linux' limit
 #: For a client that says at once what is wrong; by itself it tries for seconds.
 ONCE = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
@@ -39,7 +41,8 @@ def free_port():
 
 
 class RedisServer:
-    """A Redis server in *directory*, which is made. *more*: arguments of ``redis-server``."""
+    """A Redis server in *directory*, which is made. *more*: arguments of ``redis-server``. In
+    another *mode* it is a node of a cluster, or a sentinel."""
 
     def __init__(
         self,
@@ -48,6 +51,7 @@ class RedisServer:
         port=False,
         password="",
         appendonly=False,
+        mode="standalone",
         more=(),
     ):
         self.directory = directory
@@ -55,9 +59,14 @@ class RedisServer:
         assert len(os.fsencode(self.socket)) <= _SOCKET_PATH_BYTES, self.socket
         self.port = free_port() if port else 0
         self.password = password
-        self._options = ["--bind", "127.0.0.1", "--port", str(self.port), "--save", ""]
+        self._options = ["--bind", "127.0.0.1", "--port", str(self.port)]
         self._options += ["--unixsocket", str(self.socket), "--protected-mode", "no"]
-        self._options += ["--appendonly", "yes" if appendonly else "no"]
+        if mode == "sentinel":
+            self._options = [_SENTINEL_FILE, "--sentinel", *self._options]
+        else:
+            self._options += ["--save", "", "--appendonly", "yes" if appendonly else "no"]
+        if mode == "cluster":
+            self._options += ["--cluster-enabled", "yes"]
         if password:
             self._options += ["--requirepass", password]
         self._options += more
@@ -103,6 +112,7 @@ class RedisServer:
         """Start it, with the data that is there, and wait until it answers."""
         assert self._process is None, "it runs"
         self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / _SENTINEL_FILE).touch()
         command = [str(server_program()), *self._options]
         self._process = _started(command, self.directory)
         self.wait_for(lambda client: client.ping())

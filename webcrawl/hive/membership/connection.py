@@ -80,14 +80,14 @@ async def check(client: Redis) -> None:
     try:
         answer = await client.execute_command("INFO", "server")
         version = str(answer["redis_version"])
+        mode = answer.get("redis_mode", answer.get("server_mode"))  # the latter in Valkey
+        if mode in {"cluster", "sentinel"}:
+            raise FatalError(f"REDIS_URL names a server in {mode} mode. {_ONE_SERVER}")
         await client.execute_command("TIME")
     except (TypeError, *UNREACHABLE) as error:
         raise fatal_error_of(error) from error
     if tuple(map(int, version.split(".")[:2])) < _MIN_VERSION:
         raise FatalError(f"Redis 6.2 or newer is needed; REDIS_URL has version {version}.")
-    mode = answer.get("redis_mode", answer.get("server_mode"))  # the latter in Valkey
-    if mode == "cluster":
-        raise FatalError(f"REDIS_URL names a node of a Redis Cluster. {_ONE_SERVER}")
 
 
 async def check_for_leases(client: Redis) -> None:
