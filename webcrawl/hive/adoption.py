@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from webcrawl.hive.bus.messages import SubresourceMessage
 from webcrawl.hive.bus.outbox import outbox_of
 from webcrawl.hive.free_shards import FreeShards
 from webcrawl.hive.membership.connection import UNREACHABLE, reason_of
-from webcrawl.hive.membership.membership import Beat
+from webcrawl.hive.membership.membership import Beat, Owner
 from webcrawl.hive.parts import DroneParts
 from webcrawl.hive.publication import Publication
 from webcrawl.hive.store.checkpoint_files import LocalRecord
@@ -69,10 +69,12 @@ class Adoption:
             for number in map(int, shard_names(self._hive.job.path))
             if outbox_of(self._hive.directory(number)).has_requests
         }
+        owners = {number: owners[number] for number in chosen}
+        if not self._holding.is_redis_complete:
+            unknown = [number for number in chosen if not owners[number].token]
+            owners |= await asyncio.to_thread(self._last_owners, unknown)
         newest = max(self._holding.newest.values(), default=0)
-        claimed = await self._hive.membership.claim(
-            {number: owners[number] for number in chosen}, newest, beat.incarnation
-        )
+        claimed = await self._hive.membership.claim(owners, newest, beat.incarnation)
         # From now on, heartbeats show whether they were lost, as fetching them may take minutes.
         leases = self._holding.leases
         leases |= claimed
@@ -100,6 +102,11 @@ class Adoption:
                 self._open(number, forgets=bool(outcome), trusts_log=trusts_logs)
                 await asyncio.sleep(0)
         return True
+
+    def _last_owners(self, numbers: Collection[int]) -> dict[int, Owner]:
+        """Return those of the shards *numbers* with checkpoints, and the newest token. Blocks."""
+        find = self._hive.store.find_newest
+        return {number: Owner(last.token, "") for number in numbers if (last := find(number))}
 
     async def _fetch(
         self, number: int, token: int, last_token: int, acknowledged: tuple[int, int] | None

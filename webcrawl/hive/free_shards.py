@@ -1,13 +1,13 @@
 """Free shards: those that a drone may claim, because no other living drone holds them.
 
 drone.py explains when that is the case. Redis says who has a lease on a shard; HIVE_STORE says who
-holds it while Redis lacks something, by the heartbeats and checkpoints in it.
+holds it while Redis lacks something, by the heartbeats in it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from webcrawl.clock import now
 from webcrawl.hive.membership.membership import Beat, Owner
@@ -33,11 +33,11 @@ class FreeShards:
         """
         if now() < self._holding.settled_at:
             return {}
-        owners = await self._find_unheld(beat)
+        owners = self._find_unheld(beat)
         owners |= {number: Owner(token, self._name) for number, token in unrecorded.items()}
         return await self._omit_living(owners)
 
-    async def _find_unheld(self, beat: Beat) -> dict[int, Owner]:
+    def _find_unheld(self, beat: Beat) -> dict[int, Owner]:
         """Return the shards that no living drone holds, each with its last owner."""
         state = beat.state
         holding = self._holding
@@ -45,10 +45,6 @@ class FreeShards:
             return {}  # living drones have not registered their shards yet
         owners = {number: beat.owners.get(number, Owner(0, "")) for number in range(state.shards)}
         unknown = owners.keys() - beat.owners.keys()
-        if unknown and not holding.is_redis_complete:
-            # Drones that Redis does not know may be alive but cut off from it.
-            owners |= await asyncio.to_thread(self._last_owners, unknown)
-
         keys = [(state.born, number) for number in unknown]
         self._unregistered_since = {key: self._unregistered_since.get(key, now()) for key in keys}
 
@@ -89,13 +85,4 @@ class FreeShards:
             number: owner
             for number, owner in owners.items()
             if owner.drone not in living and str(number) not in held
-        }
-
-    def _last_owners(self, numbers: Collection[int]) -> dict[int, Owner]:
-        """Return the owners that the newest checkpoints of the shards *numbers* name. Blocks."""
-        newest = {number: self._store.find_newest(number) for number in numbers}
-        return {
-            number: Owner(checkpoint.token, "" if checkpoint.released else checkpoint.drone)
-            for number, checkpoint in newest.items()
-            if checkpoint is not None
         }
