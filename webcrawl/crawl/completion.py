@@ -253,7 +253,9 @@ class Completion:
             if fetch.page.state >= PageState.FAILED:
                 self._discard_claim(fetch)  # this sets the claim to 0
             content = fetch.page.claim
-        lease.shard.finish(lease, content=content, **finish._asdict())
+        lease.shard.finish(
+            lease, content=content, result=finish.result, due=finish.due, retry=finish.retry
+        )
 
     def _undo_page(self, fetch: Fetch) -> None:
         """Undo the effects of the page of *fetch*, whose URL is fetched again later."""

@@ -213,7 +213,7 @@ class Process:
         self.health.open()
 
     def _take_up_page(self, url: str, key: int) -> bool:
-        """Return whether the entry of the rendered page *url*, with this key, is not finished.
+        """Take up the rendered page *url*; return False if its entry, with this key, is finished.
 
         Until it is, links of its own domain do not make the URL new.
         """

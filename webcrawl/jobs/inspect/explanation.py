@@ -194,7 +194,8 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     budget = whole_number(settings, "BUDGET_HOST_PAGES", at_least=0) if budget is None else budget
     reason, until = _reason(state, places, host, budget)
     if excluded and state == UrlState.WAITING:
-        reason, until = f"it will be given up, because it is excluded by {excluded.source}", 0.0
+        reason = f"it will be given up, because it is excluded by {excluded.source}"
+        until = 0.0
     if reason == Aliases.name:
         reason = f"{reason}:{alias_of(view.shards, host_rules, hostname)}"
 
